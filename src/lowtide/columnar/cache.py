@@ -168,7 +168,7 @@ class Cache:
                 with contextlib.suppress(OSError):
                     path.unlink()
                 continue
-            sizes[status.st_ino] = status.st_size  # of a block with several names once
+            sizes[status.st_ino] = status.st_size  # a block with several names counts once
             if not path.name.endswith(_TEMPORARY):
                 used[status.st_ino] = status.st_mtime
                 files[status.st_ino].append(path)

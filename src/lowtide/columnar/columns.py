@@ -98,8 +98,8 @@ class Columns:
         self._uniform = Uniform(self._root.declared, self._root.nodes, every=every)
 
     def batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
-        """Return the record batch of these stored documents, in the same order. What is decoded on the way is gone when
-        it returns, so the cyclic collector need not look at it."""
+        """Return the record batch of these stored documents, in the same order. Everything that is decoded on the way
+        is freed before it returns, so the cyclic collector need not examine it."""
         if len(documents) < MANY:
             return self._batch(documents)
         with without_collector():

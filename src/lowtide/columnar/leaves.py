@@ -47,7 +47,7 @@ class Misfit(NamedTuple):
     type: pa.DataType
 
     def inside(self, place: str | int, row: int) -> Misfit:
-        """The same misfit, as that of the column that has this one at ``place``."""
+        """The same misfit in the parent column, which has this column at ``place``."""
         return Misfit(row, (place, *self.path), self.value, self.type)
 
 

@@ -120,7 +120,7 @@ class Object:
         return rows
 
     def _loosen(self, whole: bytes) -> None:
-        """Loosen the nodes that have met a value they cannot decode."""
+        """Loosen the nodes that got a value they cannot decode."""
         for name, each in zip(self._names, self.nodes, strict=True):
             if not each.loose:
                 alone = self._struct([(name, each.annotation, None)], False)

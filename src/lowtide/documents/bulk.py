@@ -131,7 +131,7 @@ def insert_all(batch: WriteBatch, documents: Sequence[Prepared], ordered: bool) 
     fresh = {each.key for each in documents}
     for place, each in enumerate(documents):
         is_new = each.is_new or (each.key in fresh and each.key not in known)
-        fresh.discard(each.key)  # another one with the same _id is looked up
+        fresh.discard(each.key)  # a later document with the same _id is looked up
         try:
             batch.insert(each.key, each.encoded, is_new=is_new)
             result.inserted_count += 1

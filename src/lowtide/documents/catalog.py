@@ -71,12 +71,14 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def flat(self) -> bool:
-        """Whether most documents have one entry in each index, at the value of a field; see ``IndexEntries.only``."""
+        """Whether most documents have exactly one entry in each index, from the value of a field; see
+        ``IndexEntries.only``."""
         return all(each.only is not None and not each.index.unique and not each.index.building for each in self.entries)
 
     @cached_property
     def entries_of_given(self) -> Entries | None:
-        """Makes the entries of a document that a caller gave in all indexes; None if these are not flat, or none."""
+        """The function that computes the entries in all indexes of a document given by a caller. None if the indexes
+        are not flat, or if there are none."""
         if not self.indexes or not self.flat:
             return None
         return entries_function(tuple((each.keyspace, each.keys) for each in self.indexes), MAX_VALUES)
@@ -87,7 +89,7 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return frozenset(name for each in self.entries for name in each.fields)
 
     def is_plain_for(self, fields: frozenset[str]) -> bool:
-        """Whether a change of these fields of a document changes its row and nothing else, and needs no check."""
+        """Whether a change of only these fields changes the document's row and nothing else, and needs no check."""
         return self.schema is None and not self.building and self.indexed.isdisjoint(fields)
 
     @cached_property
@@ -97,18 +99,18 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def decode_indexed(self) -> Decode:
-        """Decodes the fields of a document that its index entries are made of."""
+        """The decoder of the fields that a document's index entries are computed from."""
         return decoder_for(frozenset(self.indexed))
 
     @cached_property
     def lookups(self) -> dict[Any, Any]:
-        """How prepared filters find their documents, see ``documents/prepared``. Any thread adds to it; all find the
-        same, so the last one wins."""
+        """The lookups of prepared filters, see ``documents/prepared``. Any thread may add to it. All threads compute
+        the same lookup, so it does not matter which one is kept."""
         return {}
 
     @cached_property
     def points(self) -> dict[str, Index]:
-        """By path, the index that answers point lookups; a unique one if there is one."""
+        """The index that answers point lookups, by path; a unique one if there is one."""
         found: dict[str, Index] = {}
         for each in self.indexes:
             if len(each.keys) == 1 and not each.building and each.partial is None:
@@ -151,7 +153,8 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.former[-1] if self.former and self.former[-1].ts == ts else None
 
     def index_keyspace(self, name: str) -> str:
-        """Return an unused keyspace for a new index of this name, also none that is still to be emptied."""
+        """Return an unused keyspace for a new index of this name. A keyspace that is still to be emptied counts as
+        used."""
         taken = {*self.doomed, *(each.keyspace for each in self.indexes)}
         first = f"{INDEXES}{self.keyspace.removeprefix(DOCUMENTS)}/{name}"
         return next(each for each in chain([first], (f"{first}~{n}" for n in count(1))) if each not in taken)

@@ -1,8 +1,8 @@
-"""Column types that are stored with a collection, because its documents do not tell them.
+"""Column types that are stored with a collection, because they cannot be inferred from its documents.
 
 A date is stored as its midnight, and a map as an object, so a reader of the documents sees datetimes and objects. A
 bulk writer that knows its column types stores them in the collection's row, in the same transaction that writes the
-documents. Writers and readers agree on how a type is written; this module only compares them.
+documents. Writers and readers agree on the notation of types; this module only compares them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def kept_types(stored: bytes | None) -> dict[str, Any]:
 
 
 def merge_types(stored: bytes | None, written: Mapping[str, Any], *, replace: bool) -> bytes | None:
-    """Return what is stored after a write of these fields. The type None is for a field whose values tell its type. A
-    field that was written with another type before loses its type. ``replace`` says that all documents were replaced.
+    """Return the stored types after a write of these fields. A type of None is for a field whose type can be inferred
+    from its values. A field that was written with another type before loses its type. ``replace`` says that all
+    documents were replaced.
 
     >>> merge_types(b'{"day":"date"}', {"day": None, "due": "date"}, replace=False)
     b'{"due":"date"}'

@@ -3,8 +3,8 @@
 A collection's documents are in the keyspace that its catalog row names. A bulk load replaces that keyspace in one
 commit, and records what it did to each document (``feed/differences.py``). So the changes of the collection are those
 of the first keyspace, then the difference, then those of the next keyspace. A rename, and a drop with concurrent
-writers, replace the keyspace as well, but what they did to each document is not recorded. A reader that follows the
-changes must be told that they end there.
+writers, replace the keyspace as well, but what they did to each document is not recorded. So the changes end there, and
+a reader that follows them must be told.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Lineage(NamedTuple):
 
 
 def keyspace_at(feed: Feed, newest: Newest, collection: str, since: int) -> str | None:
-    """Return the keyspace that a collection had at commit ``since``; None if the log no longer tells."""
+    """Return the keyspace that a collection had at commit ``since``; None if the log no longer shows it."""
     catalog = feed.prefix_of(CATALOG, feed.published())
     if catalog is None:
         return DOCUMENTS + collection
@@ -66,7 +66,7 @@ def _before(feed: Feed, commit: Commit, full_key: bytes, collection: str, since:
     if commit.before is not None:
         return row_of(collection, commit.before[place]).keyspace
     if row.keyspace == DOCUMENTS + collection and row.loaded == 0:
-        return row.keyspace  # it has never had another one
+        return row.keyspace  # the collection has never had another keyspace
     found = None
     try:
         for earlier in feed.writes_of(full_key, min(since, feed.first_kept() - 1), since):
@@ -125,7 +125,7 @@ def _swap(commit: Commit, name: str, former: Former, row: CatalogRow) -> Swap:
 def difference_at(
     reading: ReadView, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
 ) -> Iterator[tuple[bytes, Difference]]:
-    """Yield the difference that a bulk load made, for ``low <= key < high``; a ``high`` of None is the end. Raises
+    """Yield the difference that a bulk load made, for ``low <= key < high``. A ``high`` of None is the end. Raises
     ChangesLost if it is no longer kept. Once the call returns, all of it can be read as long as ``reading`` is open."""
     former = CollectionReader(reading, prefix_of, swap.name).row.former
     if all(each.ts != swap.ts for each in former):

@@ -54,8 +54,8 @@ class Selection:
 
 
 class PlainDocuments(list[Document]):
-    """Documents that need no check of their values: decoded from JSON, so of strings, numbers, booleans, None, objects
-    and arrays, with no name that begins with ``$``, and not nested too deep."""
+    """Documents whose values need no check, because they were decoded from JSON: they consist of strings, numbers,
+    booleans, None, objects and arrays, no name begins with ``$``, and they are not nested too deeply."""
 
 
 class Prepared(NamedTuple):
@@ -71,8 +71,8 @@ class Prepared(NamedTuple):
 
 
 def prepare(document: Any) -> Prepared:
-    """Check and encode a document to insert. If it has no ``_id``, one is added to it, as PyMongo does."""
-    if type(document) is dict and next(iter(document), None) == "_id":  # the usual case, without calls
+    """Check and encode a document to insert. If it has no ``_id``, one is added to it, as in PyMongo."""
+    if type(document) is dict and next(iter(document), None) == "_id":  # the usual case, without function calls
         value = document["_id"]
         return Prepared(value, _key_of(value), encode_document(document), False, document)
     is_new = False
@@ -90,7 +90,7 @@ def prepare(document: Any) -> Prepared:
 
 
 def _key_of(value: Any) -> bytes:
-    """Return the key of an ``_id``. It may be of a subclass of str, int or bytes, which is stored as its base type."""
+    """Return the key of an ``_id``. An instance of a subclass of str, int or bytes is stored as its base type."""
     return id_key(value if type(value) in ID_TYPES else clean(value, "_id"))
 
 
@@ -147,8 +147,8 @@ def delete(batch: WriteBatch, selection: Selection) -> tuple[DeleteResult, Docum
 
 
 def select(filter: Any, *, many: bool, sort: Sort | None = None, hint: str | SortKeys | None = None) -> Selection:
-    """Compile the selection of a filter, or raise. None is not accepted here, as in PyMongo: a caller that forgot a
-    value does not mean to change every document."""
+    """Compile a filter to a selection, or raise. As in PyMongo, None is not accepted here: a caller that forgot a value
+    does not mean to change every document."""
     if filter is None:
         raise OperationFailure("a filter of what to change is a dict, not None; give {} for every document")
     point = point_of(filter) if type(filter) is dict and not many and hint is None and sort is None else None

@@ -15,7 +15,7 @@ from lowtide.values.values import Document
 
 
 class PointReader:
-    """Point reads of one collection. Safe for any thread: ``_row_key`` is set to one value only, and never changes; and
+    """Point reads of one collection. Any thread may use it: ``_row_key`` is set only once, to its final value, and
     ``_known`` is replaced as a whole."""
 
     __slots__ = ("_known", "_name", "_row_key", "_statements")
@@ -26,15 +26,16 @@ class PointReader:
         self._row_key: bytes | None = None
         """The full key of the collection's row, once the catalog's prefix is final."""
         self._known: tuple[bytes | None, str, bytes] | None = None
-        """The encoded row that was read last, its keyspace, and the prefix of that, which may have changed since."""
+        """The encoded row that was read last, its keyspace, and that keyspace's prefix, which may have changed
+        since."""
 
     def engine(self) -> Engine | None:
-        """Return what to read from; None for a recorded store, which notes what transactions read."""
+        """Return the engine to read from. None for a recorded store, where reads must go through transactions."""
         engine = self._statements.engine
         return engine if engine.new is None else None
 
     def by_id(self, engine: Engine, key: bytes) -> tuple[Document | None, bool]:
-        """As ``at``, for the document with this key."""
+        """The same as ``at``, for the document with this key."""
         row_at, known = self._row_key, self._known
         if row_at is not None and known is not None:
             read = engine.reader.get_latest
@@ -49,8 +50,8 @@ class PointReader:
         """Return the newest document with this value, and whether the answer is certain.
 
         A document that is found is correct for the moment at which it was read: it had the value, and it belonged to
-        the collection, because the catalog row was the same before and after. A missing key is certain in the same way.
-        A scan that finds nothing is not, because it reads no snapshot.
+        the collection, because the catalog row was the same before and after. The absence of a key is certain in the
+        same way. A scan that finds nothing is not certain, because it reads no snapshot.
         """
         prefix_of, reader = engine.catalog.prefix_of, engine.reader
         read = reader.get_latest

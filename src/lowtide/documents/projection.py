@@ -1,7 +1,7 @@
 """Projections: which fields of a document a query returns, in PyMongo's form.
 
-A projection does not modify the document. The result shares its values with the document. A projection that includes
-fields knows which ones, so that the others are not even decoded.
+A projection does not modify the document. The result shares its values with the document. For an inclusion the set of
+fields is known, so that the others are not even decoded.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Projection:
     __slots__ = ("_apply", "decode", "fields")
 
     def __init__(self, apply: Callable[[Document], Document], tree: _Tree | None = None) -> None:
-        """``tree`` is that of an inclusion, which reads no other fields."""
+        """``tree`` is the tree of an inclusion, which reads no other fields."""
         self._apply = apply
         self.fields: frozenset[str] | None = frozenset(tree) if tree is not None else None
         """The top-level fields that it reads; None if it may read all."""
         self.decode: Decode = self._decoding(tree)
-        """Makes the result of a stored document, without decoding fields that are not in it."""
+        """Returns the result for a stored document, without decoding fields that are not in it."""
 
     def __call__(self, document: Document) -> Document:
         return self._apply(document)
@@ -66,7 +66,7 @@ class _Parsed:
         self.positional = ""
         """The path with ``$``."""
         self.flat = True
-        """Whether it says nothing but 0 and 1."""
+        """Whether it contains only 0 and 1."""
 
 
 def compile_projection(
@@ -93,13 +93,13 @@ def compile_projection(
 
 
 _known: Final[dict[Any, Projection | None]] = {}
-"""Compiled projections by their fields. Any thread adds to it, and all find the same."""
+"""Compiled projections by their fields. Any thread may add to it; all threads compute the same projection."""
 
 
 def _learned(
     key: Any, projection: Mapping[str, Any] | Iterable[str], filter: Mapping[str, Any] | None
 ) -> Projection | None:
-    """Compile a projection, and keep it unless it depends on more than its fields."""
+    """Compile a projection, and cache it unless it depends on more than its fields."""
     parsed = _parsed(projection)
     compiled = _compiled(parsed, filter) if parsed.tree or parsed.own is not None else None
     if key is not None and parsed.flat and not parsed.positional:

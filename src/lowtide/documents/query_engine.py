@@ -1,11 +1,11 @@
 """The DuckDB of this process, which runs queries over Arrow tables and datasets (extra ``sql``).
 
-To open a DuckDB takes 20 ms, more than most queries. So a process opens one of each kind when it first needs it, and
-each query gets a connection of its own. What a query registers or creates is temporary: other connections do not see
-it, and it goes with the connection.
+Opening a DuckDB takes 20 ms, longer than most queries. So a process opens one of each kind when it first needs it, and
+each query gets its own connection. What a query registers or creates is temporary: other connections do not see it, and
+it is dropped with the connection.
 
-A forked child must not touch the DuckDB of its parent, whose threads it does not have: it opens its own. The parent's
-stays in its memory to the end, because DuckDB ends a process that destroys one whose threads are gone.
+A forked child must not touch the DuckDB of its parent, whose threads it does not have. It opens its own, and never
+frees the parent's: DuckDB aborts a process that destroys a database whose threads are gone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class _Engine:
 
 _creating = threading.Lock()
 _engines: dict[bool, _Engine] = {}
-"""By whether files and the network can be reached. Written under ``_creating``; entries are never replaced."""
+"""The engines, by whether files and the network can be accessed. Written under ``_creating``; entries are never
+replaced."""
 
 
 def connect(*, external: bool = False) -> Any:

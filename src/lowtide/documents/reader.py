@@ -118,7 +118,7 @@ class CollectionReader:
     def documents(
         self, filter: Filter, by: Plan, sort: Sort | None = None, limit: int = 0, decode: Decode = decode_document
     ) -> Iterator[Document]:
-        """As ``matching``, but yields only the documents."""
+        """The same as ``matching``, but yields only the documents."""
         found = map(decode, self.values(by, limit if by.ordered else 0))
         matches = _predicate(filter, by)
         if matches is not None:
@@ -140,7 +140,7 @@ class CollectionReader:
         return found if touched is None else _counted(found, touched)
 
     def values(self, by: Plan, wanted: int = 0) -> Iterator[bytes]:
-        """As ``stored``, but without the keys."""
+        """The same as ``stored``, but without the keys."""
         if by.branches or (by.index is None and by.keys is None):
             return map(_second, self.stored(by, wanted))
         fetched = self._fetched(self.document_keys(by, wanted), wanted)
@@ -160,8 +160,8 @@ class CollectionReader:
         return self.reading.scan(Range(prefix + low, after_prefix(prefix) if high is None else prefix + high))
 
     def batches(self, by: Plan, size: int, filter: Filter | None = None) -> Iterator[list[bytes]]:
-        """As ``values``, but only those that match ``filter``, in non-empty lists of about ``size``: the fast way to
-        read all of them."""
+        """The same as ``values``, but only those that match ``filter``, in non-empty lists of about ``size``. This is
+        the fastest way to read all of them."""
         if by.branches:
             found = lists_of(self.values(by), size)
         elif by.index is None and by.keys is None:
@@ -263,27 +263,28 @@ def _from(entries: Iterator[Stored], start: int) -> Iterator[tuple[bytes, bytes,
 
 
 def _merged(stretches: list[tuple[Iterator[Stored], int]], reverse: bool) -> Iterator[Stored]:
-    """Merge the entries of all stretches, ordered by what follows in their keys after the first bytes. Lazy: no more of
-    each stretch is read than is needed."""
+    """Merge the entries of all stretches in the order of their keys after each stretch's prefix. Lazy: reads no more of
+    each stretch than is needed."""
     ordered = [_from(entries, start) for entries, start in stretches]
     return ((key, value) for _, key, value in heapq.merge(*ordered, reverse=reverse))
 
 
 def _predicate(filter: Filter, by: Plan) -> Callable[[Document], bool] | None:
-    """Return what must still be checked on the documents that a plan reads; None if nothing."""
+    """Return the predicate that must still be checked on the documents that a plan reads; None if there is none."""
     if by.exact or (filter.complete and not filter.conjuncts and not filter.alternatives):
         return None
     return filter.matches
 
 
 def fields_of(filter: Filter) -> frozenset[str] | None:
-    """Return the top-level fields that a filter reads; None if its conditions do not tell."""
+    """Return the top-level fields that a filter reads; None if its conditions do not show them."""
     return frozenset(each.path.split(".")[0] for each in filter.conjuncts) if filter.complete else None
 
 
 def fields_read(wanted: frozenset[str] | None, filter: Filter, by: Plan, sort: Sort | None) -> frozenset[str] | None:
-    """Return the top-level fields that are read of each document, if ``wanted`` are those of the results: also what the
-    plan leaves to the filter and to sorting. None for all; ``wanted`` itself if nothing else is read."""
+    """Return the top-level fields that must be read from each document, where ``wanted`` are those of the results.
+    These include the fields that the plan leaves to the filter and to sorting. None for all; ``wanted`` itself if
+    nothing else is read."""
     read = wanted
     if read is not None and _predicate(filter, by) is not None:
         of_filter = fields_of(filter)
@@ -296,7 +297,7 @@ def fields_read(wanted: frozenset[str] | None, filter: Filter, by: Plan, sort: S
 def decoding(
     projection: Projection | None, filter: Filter, by: Plan, sort: Sort | None
 ) -> tuple[Decode, Projection | None]:
-    """Return how documents are decoded, and the projection that is then still to be applied."""
+    """Return the decoder of documents, and the projection that must still be applied to its result."""
     if projection is None or projection.fields is None:
         return decode_document, projection
     read = fields_read(projection.fields, filter, by, sort)

@@ -3,12 +3,13 @@
 Each statement must be a query. It runs in an in-memory DuckDB, on a connection that sees only the collections that the
 statement names: no files, no network, no variables of the program, no settings.
 
-A collection is streamed while the query runs: only the columns that it needs, the documents that an index leads to for
-its conditions, and no more than its LIMIT takes. The columns and their types come from the first documents. If a later
-document does not fit them, or DuckDB misses a column, the query runs again over tables of all documents.
+A collection is streamed while the query runs. Only the columns that the query needs are read, only the documents that
+an index finds for its conditions, and no more than its LIMIT takes. The columns and their types come from the first
+documents. If a later document does not fit them, or DuckDB misses a column, the query runs again over tables of all
+documents.
 
-Only the columns that the statement names are loaded into these tables, as far as its syntax tree tells. If it does not
-(``*``, whole rows, natural joins and the like), or if DuckDB misses a column, all columns are loaded.
+Only the columns that the statement names are loaded into these tables, if its syntax tree shows them. Otherwise (``*``,
+whole rows, natural joins and the like), or if DuckDB misses a column, all columns are loaded.
 """
 
 from __future__ import annotations

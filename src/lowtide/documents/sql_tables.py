@@ -1,4 +1,4 @@
-"""The collections of one snapshot as SQL asks for them: loaded as a table, or read while the query runs."""
+"""The collections of one snapshot in the form that SQL needs: loaded as a table, or read while the query runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from lowtide.columnar.streaming import DocumentStream
 
 _BATCH: Final = 8192
-"""Documents that go to Arrow at once."""
+"""Number of documents that are converted to Arrow at once."""
 _MOST_FETCHED: Final = 50_000
-"""Documents that are fetched by an index; if it leads to more, all are scanned."""
+"""Maximum number of documents that are fetched by an index. If it finds more, all are scanned."""
 
 
 class CollectionTables:
-    """The collections that ``statements`` read."""
+    """The collections that ``statements`` reads."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -38,8 +38,8 @@ class CollectionTables:
         return DocumentStream(lambda filter: self.stored(name, filter))
 
     def stored(self, name: str, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
-        """Yield encoded documents in ``_id`` order, a batch at a time: at least those that match the filter, and only
-        those that an index leads to where an index applies."""
+        """Yield encoded documents in ``_id`` order, a batch at a time: at least those that match the filter and, if an
+        index applies, only those that it finds."""
         compiled = compile_filter(filter)
         held = self._statements.hold()
         try:

@@ -19,8 +19,8 @@ from lowtide.values.values import Document
 class DocumentChange:
     """What commit ``ts``, at ``time`` (seconds since the epoch), did to the document with this ``id``.
 
-    ``kind`` is insert, update, replace or delete. ``document`` is as the commit left it, None for a delete; ``before``
-    as it was, where that was asked for. The names of PyMongo's change streams can be used as well:
+    ``kind`` is insert, update, replace or delete. ``document`` is the document after the commit, None for a delete.
+    ``before`` is the document before it, if requested. The names of PyMongo's change streams can be used as well:
     ``change["operationType"]``, ``change["fullDocument"]``.
 
     >>> users = store.collection("users")
@@ -70,10 +70,10 @@ def decoded(change: Change, collection: str) -> DocumentChange:
 class CollectionWatch:
     """An endless iterator over the changes of a collection that match a filter, from ``collection.watch``.
 
-    An insert or update matches by the new document. A delete matches by the deleted document, if the store keeps those
-    (``before_images``) and ``before`` was passed, else by its ``_id``.
+    An insert or update matches by the new document. A delete matches by the deleted document, if the store keeps it
+    (``before_images``) and ``before`` was passed, otherwise by its ``_id``.
 
-    It reads the log at its own pace, so a slow reader blocks no other. A reader that falls behind what the log keeps
+    It reads the log at its own pace, so a slow reader blocks nothing. A reader that falls behind what the log keeps
     gets ChangesLost. Use it in one thread; ``close`` may be called from any thread and ends the iteration.
     """
 
@@ -98,7 +98,7 @@ class CollectionWatch:
                 return found
 
     def close(self) -> None:
-        """End the iteration, also in a thread that is waiting for a change."""
+        """End the iteration, even while a thread is waiting for a change."""
         self._changes.close()
 
     def __enter__(self) -> CollectionWatch:

@@ -65,7 +65,7 @@ class WriteBatch:
             self._before.update(dict.fromkeys(changes))
 
     def known_ids(self, keys: list[bytes]) -> frozenset[bytes]:
-        """Return those of the keys that belong to a document."""
+        """Return the keys that belong to an existing document."""
         return frozenset(key for key, value in zip(keys, self.stored_of(keys), strict=True) if value is not None)
 
     def stored_of(self, keys: list[bytes]) -> list[bytes | None]:
@@ -93,7 +93,7 @@ class WriteBatch:
         self._add({full_key: encoded}, {full_key: stored})
 
     def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
-        """Replace a document that was found by ``new``. They differ in ``fields`` only; None for any field."""
+        """Replace the document ``found`` by ``new``. They differ only in ``fields``; None for any field."""
         key, stored, old = found
         if fields is None:
             self._replaced.add(self.reader.prefix + key)
@@ -145,7 +145,7 @@ class WriteBatch:
         self._add(changes, before)
 
     def _add(self, changes: Writes, before: Writes) -> None:
-        """Add the writes of one document. ``before`` leaves out what the statement itself has written earlier."""
+        """Add the writes of one document. ``before`` omits keys that the statement itself has written earlier."""
         if self._before is not None:
             if self.writes:
                 before = {full_key: value for full_key, value in before.items() if full_key not in self.writes}

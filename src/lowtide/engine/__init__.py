@@ -1,7 +1,7 @@
 """The engine: versions, log, base, checkpoints, garbage collection, recovery, transactions and statements.
 
 This module is its public interface. Documents, the change feed, columns, Spark, the audit and the command line import
-nothing else of it. Store, sharing, observe and upkeep are built from its parts and import those directly.
+nothing else from the engine. Store, sharing, observe and upkeep are built from its parts and import those directly.
 
 * A kind of data runs statements (``Statements``): each reads one instant (``ReadView``), and writes at its end or not
   at all (``WriteView``, ``atomic``). Keys are full keys: the prefix of a keyspace (``PrefixOf``), then the user's key.

@@ -15,8 +15,8 @@ logger = logging.getLogger("lowtide")
 class Maintenance:
     """Runs ``work`` in a thread of its own whenever it is woken.
 
-    Any thread may call ``wake``, also under the commit lock and in destructors. It never waits and is reentrant, as
-    SimpleQueue is. ``_awake`` is a hint that spares most calls the queue. It is cleared before the work begins, so a
+    Any thread may call ``wake``, even under the commit lock and in destructors. It never waits and is reentrant, like
+    SimpleQueue. ``_awake`` is a hint that spares most calls the queue. It is cleared before the work begins, so a
     wake-up during the work makes it run again.
     """
 

@@ -47,8 +47,8 @@ decode_difference: Final = msgspec.msgpack.Decoder(Difference).decode
 
 
 def encode_inserted(values: Iterable[bytes]) -> list[bytes]:
-    """The differences of new documents. The same as ``encode_difference(Difference(value))`` of each, in less time for
-    most: only the length and the value differ.
+    """The differences of new documents. The same as ``encode_difference(Difference(value))`` for each value, but faster
+    for most values: only the length and the value differ.
 
     >>> encode_inserted([b"abc"]) == [encode_difference(Difference(b"abc"))]
     True

@@ -1,6 +1,6 @@
-"""What MessagePack can encode in place of a value: the value itself, or an extension for a type that it lacks.
+"""Converts values to what MessagePack can encode: the value itself, or an extension for a type that MessagePack lacks.
 
-Refuses what no document may have, by its path.
+A value that no document may contain is refused, with its path.
 """
 
 from __future__ import annotations

@@ -108,4 +108,4 @@ class IdSource:
 
 
 new_id: Final = IdSource(SYSTEM_CLOCK.time_ns, os.urandom)
-"""Generates the ``_id`` of a document that has none. Ids are made without a store, so by the machine's clock."""
+"""Generates the ``_id`` of a document that has none. It needs no store, so it uses the machine's clock."""

@@ -157,4 +157,4 @@ ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     bool: _boolean,
     datetime: _datetime,
 }
-"""By type, what ``encode`` calls."""
+"""The functions that ``encode`` calls, by type."""

@@ -1,4 +1,4 @@
-"""Decoders of some fields of a stored document. They skip the others, which takes a fraction of decoding them."""
+"""Decoders of some fields of a stored document. Skipping the others takes a fraction of the time of decoding them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Decode = Callable[[bytes], Document]
 _MOST_FIELDS: Final = 20
 """With more fields, skipping the others no longer pays."""
 _typed_dict: Final[Any] = TypedDict
-"""Under another name, so that type checkers and mypyc take a call for what it is: a type that is made at run time."""
+"""An alias, so that type checkers and mypyc treat a call as what it is: the creation of a type at run time."""
 
 
 @lru_cache(maxsize=256)

@@ -90,7 +90,7 @@ class Grouping:
         return find
 
     def _by_object(self, fields: dict[str, Evaluate]) -> FindRows:
-        """As ``by``, for a key that is an object. The object is built only for new rows."""
+        """The same as ``by``, for a key that is an object. The object is built only for new rows."""
         names, inner, new = list(fields), list(fields.values()), self.new
 
         def find(groups: Groups, documents: Sequence[Document], variables: Variables) -> list[Row]:

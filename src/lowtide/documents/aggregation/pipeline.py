@@ -59,7 +59,7 @@ class Pipeline:
         return map(own, results) if any(stage.shares for stage in self.stages) else results
 
     def within(self, documents: Iterable[Document], run: Run) -> Iterator[Document]:
-        """As ``run``, inside another run. The results may share values."""
+        """The same as ``run``, inside another run. The results may share values."""
         results = iter(documents)
         for stage in self._steps:
             results = stage.step(results, run)

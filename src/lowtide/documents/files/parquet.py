@@ -1,8 +1,8 @@
-"""Parquet, by pyarrow: one document per row.
+"""Parquet files, by pyarrow, with one document per row.
 
-A null is read as a missing field, also in nested objects, because columns do not distinguish the two. Dates
-without a time are read as midnight, and maps as objects. Each column has one type, as inferred by
-``columnar/inference.py``. Values without a common type are written as JSON text and decoded when read.
+A null is read as a missing field, even in nested objects, because columns do not distinguish the two. Dates without a
+time are read as midnight, and maps as objects. Each column has one type, as inferred by ``columnar/inference.py``.
+Values without a common type are written as JSON text and decoded when read.
 """
 
 from __future__ import annotations

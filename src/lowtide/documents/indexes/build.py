@@ -172,8 +172,8 @@ def _build(statements: AutocommitStatements, collection: str, index: Index, prog
 
 
 def _keys_in_steps(statements: AutocommitStatements, collection: str) -> Generator[list[bytes], None, None]:
-    """Yield the keys of the documents of one snapshot, in lists for one step each. It is one snapshot because a build
-    could otherwise follow new inserts for ever. If the snapshot expires, continues with a new one."""
+    """Yield the keys of the documents of one snapshot, in lists for one step each. It reads one snapshot, because a
+    build could otherwise chase new inserts forever. If the snapshot expires, continues with a new one."""
     after = b""
     while True:
         held = statements.hold()

@@ -38,7 +38,7 @@ _MISSING: Final = object()
 _NULL: Final = encode(None)
 
 Extract = Callable[[Document], tuple[list[Any], bool]]
-"""The values at a path, and whether an array was met on it."""
+"""The values at a path, and whether there was an array on it."""
 
 
 def cut(values: bytes) -> bytes:
@@ -92,7 +92,7 @@ def extract(path: str) -> Extract:
 
 
 def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
-    """Collect the values at the rest of a path. Returns whether an array was met."""
+    """Collect the values at the rest of a path. Returns whether there was an array on it."""
     if at == len(parts):
         if type(value) is list:
             found.extend(value or [[]])
@@ -132,7 +132,7 @@ class IndexEntries:
         is_flat = not any("." in path for path in index.paths) and not index.sparse and index.partial is None
         self.only: Entry | None = entry_function(index.keys, MAX_VALUES) if is_flat else None
         """Returns the encoded values of the only entry of a document; None if it has several, or a truncated one. There
-        is no such function for indexes that leave out documents, or that look into objects."""
+        is no such function for indexes that omit documents, or that have paths into objects."""
 
     def of(self, document: Document) -> tuple[list[bytes], int]:
         """Return the encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""

@@ -1,8 +1,8 @@
-"""Prepared statements: what a statement needs is worked out once for its *shape*, and used again with other values.
+"""Prepared statements: a statement is compiled and planned once for its *shape*, and run again with other values.
 
 The shape of a filter is its paths, its operators and the types of its operands. The shape of an update is its
 operators, its fields and the types of their values. Operands and values are parameters. So ``{"age": {"$gt": 30}}`` and
-``{"age": {"$gt": 40}}`` have one shape, and ``{"age": {"$gt": "x"}}`` has another one.
+``{"age": {"$gt": 40}}`` have the same shape, and ``{"age": {"$gt": "x"}}`` has a different one.
 
 ========================  ==============================================================================================
 ``shapes.py``             recognizes the shape of a filter: ``prepare_filter``
@@ -17,16 +17,16 @@ operators, its fields and the types of their values. Operands and values are par
 ``source.py``             makes a function from source text
 ========================  ==============================================================================================
 
-Three rules keep prepared and unprepared statements the same:
+Three rules ensure that prepared and unprepared statements do the same:
 
 1. **Only plain values are parameters.** None, NaN, Decimals, arrays, objects, patterns and instances of subclasses have
-   meanings of their own in MongoDB's language. A filter or update that has one is compiled as a whole, by
-   ``documents/filters`` and ``documents/updates``, which remain the definition of what every statement means.
-2. **A prepared plan is the planner's plan.** ``lookups.py`` asks the planner, takes the values out of its plan, puts
-   them in again, and keeps the result only if that gives the planner's plan back.
-3. **What depends on data is checked for each call.** Values that are too long for a key, ranges that are empty and
-   fields of an unexpected type take the general way.
+   special meanings in MongoDB's language. A filter or update that contains one is compiled as a whole by
+   ``documents/filters`` and ``documents/updates``, which define what every statement means.
+2. **A prepared plan is the planner's plan.** ``lookups.py`` takes the values out of the planner's plan, puts them in
+   again, and keeps the result only if that gives the same plan.
+3. **What depends on the data is checked in each call.** Values that are too long for a key, empty ranges and fields of
+   an unexpected type take the general path.
 
-The caches are bounded, belong to the process, and hold pure functions: they never become invalid. What depends on the
-catalog is kept with the decoded catalog row, which is another object once an index or a schema changes.
+The caches are bounded, belong to the process, and hold pure functions, so they never become invalid. What depends on
+the catalog is kept with the decoded catalog row, which is replaced by another object when an index or a schema changes.
 """

@@ -1,7 +1,7 @@
-"""``PreparedFilter`` and ``PreparedUpdate``: a filter and an update of a known shape, with the values bound to it.
+"""``PreparedFilter`` and ``PreparedUpdate``: a filter and an update of a known shape, bound to values.
 
-Apart from what recognizes them, since a compiled build leaves this module interpreted: msgspec makes the Struct, and
-the properties of a ``PreparedFilter`` stand in the place of attributes.
+They are not in the modules that recognize shapes, because a compiled build leaves this module interpreted: msgspec
+creates the Struct, and the properties of a ``PreparedFilter`` override attributes.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from lowtide.values.partial import Decode, decoder_for
 from lowtide.values.values import Document
 
 MEMBER: Final = "$in"
-"""Has a shape if it asks for ids."""
+"""The operator that has a shape only on ``_id``."""
 _MOST_LOOKUPS: Final = 256
-"""Of one version of a catalog row."""
+"""Maximum number of lookups for one version of a catalog row."""
 _MOST_OTHERS: Final = 32
-"""Of one shape."""
+"""Maximum number of compiled filters without ``$in`` for one shape."""
 
 Change = Callable[[Document, Sequence[Any]], Document | None]
 
 
 class FilterShape:
-    """The shape of a filter: a conjunction of comparisons with plain values, and at most one ``$in`` that asks for
-    ids. Shared by all threads, and immutable but for ``_others``: any thread adds to it, and all find the same."""
+    """The shape of a filter: a conjunction of comparisons with plain values, and at most one ``$in`` on ``_id``. Shared
+    by all threads. Immutable except for ``_others``: any thread may add to it, and all threads compute the same
+    entries."""
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
         self._others: dict[Values, Filter] = {}
-        """By the values of the terms other than ``$in``, these, compiled. Of one type, equal values match the same."""
+        """The compiled terms other than ``$in``, by their values. Equal values of one type match the same documents."""
 
     def lookup(self, row: CatalogRow, values: Values, sort: SortKeys, limited: bool) -> Lookup | None:
-        """Return how the documents are found in a collection. It is worked out once for each version of its row; two
-        threads that do so at once find the same."""
+        """Return the lookup for a collection. It is computed once for each version of the collection's row. Two threads
+        that compute it at the same time get equal lookups."""
         lookups: dict[Any, Lookup | None] = row.lookups
         key = (self, sort, limited)
         try:
@@ -59,7 +60,7 @@ class FilterShape:
             return found
 
     def compiled(self, values: Values) -> Filter:
-        """Return the filter, compiled."""
+        """Return the compiled filter for these values."""
         filter: dict[str, dict[str, Any]] = {}
         for term, value in zip(self.terms, values, strict=True):
             filter.setdefault(term.path, {})[term.operator] = value if term.kind is not list else list(value)
@@ -67,16 +68,16 @@ class FilterShape:
 
     @cached_property
     def others(self) -> frozenset[str]:
-        """The top-level fields that its terms other than ``$in`` concern."""
+        """The top-level fields that its terms other than ``$in`` refer to."""
         return frozenset(term.path.split(".")[0] for term in self.terms if term.operator != MEMBER)
 
     @cached_property
     def decode_others(self) -> Decode:
-        """Decodes the fields of a document that its terms other than ``$in`` concern."""
+        """The decoder of the fields that its terms other than ``$in`` refer to."""
         return decoder_for(self.others)
 
     def compiled_others(self, values: Values) -> Filter:
-        """Return the filter without ``$in``, compiled."""
+        """Return the compiled filter without ``$in``."""
         others = [pair for pair in zip(self.terms, values, strict=True) if pair[0].operator != MEMBER]
         given = tuple([value for _, value in others])
         found = self._others.get(given)
@@ -88,7 +89,7 @@ class FilterShape:
 
 
 class PreparedFilter(Filter):
-    """A filter of a known shape. What a lookup does not need is compiled when it is asked for."""
+    """A filter of a known shape. What a lookup does not need is compiled on demand."""
 
     __slots__ = ("_compiled", "shape", "values")
 
@@ -98,7 +99,7 @@ class PreparedFilter(Filter):
         self._compiled: Filter | None = None
 
     def plan(self, row: CatalogRow, sort: SortKeys, limited: bool) -> Plan | None:
-        """Return the plan in a collection; None if the planner must be asked."""
+        """Return the plan for a collection; None if the planner must make it."""
         lookup = self.shape.lookup(row, self.values, sort, limited)
         return lookup.plan(self.values) if lookup is not None else None
 
@@ -129,17 +130,18 @@ class PreparedFilter(Filter):
 
 
 class PreparedUpdate(msgspec.Struct):
-    """An update of a known shape, with its values: an ``AnyUpdate``. A Struct, since each statement makes one."""
+    """An update of a known shape, with its values: an ``AnyUpdate``. It is a Struct because every statement creates
+    one."""
 
     positional: ClassVar[bool] = False
     timed: ClassVar[bool] = False
     change: Change
-    """Returns None for a document for which the update must be compiled."""
+    """The function of the update. Returns None for a document for which the update must be compiled."""
     values: Sequence[Any]
     fields: frozenset[str]
     update: Mapping[str, Any]
     splice: Splice | None = None
-    """Changes a document in its encoded form; None if there is no way to do that."""
+    """Changes a document in its encoded form; None if that is not possible."""
 
     def apply(
         self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None

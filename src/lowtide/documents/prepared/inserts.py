@@ -1,7 +1,7 @@
-"""Inserts of one document and of many: flat code from the documents to the buffer, where indexes are flat.
+"""Inserts of one document or many: straight-line code from the documents to the buffer, for flat indexes.
 
-Many documents are handled by column: what is done for each value is a loop in C over all of them. That needs documents
-of plain values, and of objects and arrays of these, as most are. Others are prepared one by one.
+Many documents are processed by column: what is done for each value is a loop in C over all documents. The documents
+must consist of plain values, and of objects and arrays of these, as most do. Other documents are prepared one by one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MOST_NAMES: Final = 64
 _MOST_SHAPES: Final = 1024
 _encode: Final = msgspec.msgpack.Encoder().encode
 _REPEATED: Final = frozenset((str, int, bool, type(None)))
-"""Types of which equal values are the same value. Of floats, 0.0 and -0.0 are equal."""
+"""Types whose equal values are stored identically. This is not true of floats: 0.0 equals -0.0."""
 
 
 class PreparedBatch(NamedTuple):
-    """Documents of plain values that are ready to be inserted, each with its own given ``_id``."""
+    """Documents of plain values that are ready to be inserted, each with an ``_id`` given by the caller."""
 
     documents: Sequence[Document]
     ids: list[Any]
@@ -47,8 +47,9 @@ class PreparedBatch(NamedTuple):
 
 
 def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
-    """Check and encode documents to insert, all at once. None if they have to be prepared one by one: because of other
-    values than plain ones, because an ``_id`` is missing or not the first field, or to find out which one is wrong."""
+    """Check and encode documents to insert, all at once. None if they must be prepared one by one: because of values
+    that are not plain, because an ``_id`` is missing or not the first field, or to find out which document is
+    invalid."""
     if not documents or not _DICTS.issuperset(map(type, documents)) or not all(documents):
         return None
     if list(map(next, map(iter, documents))).count("_id") < len(documents):
@@ -64,12 +65,13 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
 
 
 _known_names: Final[set[tuple[Any, ...]]] = set()
-"""The fields of documents that were inserted, in order, ``_id`` first: names that can be stored. A name of a subclass
-of str that equals one of them is stored as its text. Any thread adds to it, and finds it as it is or a part of it."""
+"""The field names of inserted documents, in order, ``_id`` first: these names can be stored. A name of a subclass of
+str that equals one of them is stored as its text. Any thread may add to the set or clear it. A missing entry only costs
+time."""
 
 
 def prepare_one(document: Any) -> Prepared:
-    """As ``prepare``, faster for a document of plain values whose names were seen before."""
+    """The same as ``prepare``, but faster for a document of plain values whose field names were seen before."""
     names = tuple(document) if type(document) is dict else ()
     if names in _known_names:
         values = document.values()
@@ -94,7 +96,7 @@ def prepare_one(document: Any) -> Prepared:
 
 
 def insert_at(view: WritableView, name: str, document: Prepared) -> bool:
-    """Insert one document. Returns that it is done."""
+    """Insert one document. Always returns True."""
     row, row_key, prefix = located(view, name)
     key, encoded = document.key, document.encoded
     full_key = prefix + key
@@ -120,8 +122,8 @@ def insert_at(view: WritableView, name: str, document: Prepared) -> bool:
 
 
 def insert_fresh(view: WritableView, name: str, documents: Sequence[Prepared]) -> bool:
-    """Insert documents if all of them are new and each has one entry in each index. Returns False if not: then nothing
-    was inserted."""
+    """Insert documents if all of them are new and each has one entry in each index. Otherwise inserts nothing and
+    returns False."""
     row, row_key, prefix = located(view, name)
     if row.schema is not None or not row.flat:
         return False
@@ -140,7 +142,7 @@ def insert_fresh(view: WritableView, name: str, documents: Sequence[Prepared]) -
 
 
 def insert_batch(view: WritableView, name: str, batch: PreparedBatch) -> bool:
-    """As ``insert_fresh``, by column."""
+    """The same as ``insert_fresh``, by column."""
     row, row_key, prefix = located(view, name)
     if row.schema is not None or not row.flat:
         return False
@@ -156,8 +158,8 @@ def insert_batch(view: WritableView, name: str, batch: PreparedBatch) -> bool:
 
 
 def _add_entries(writes: Writes, row: CatalogRow, batch: PreparedBatch, prefix_of: PrefixOf) -> bool:
-    """Add the index entries of a batch to its writes. Returns False if a document has several, or one that is too
-    long."""
+    """Add the index entries of a batch to its writes. Returns False if a document has several entries in an index, or
+    one that is too long."""
     documents, keys = batch.documents, batch.keys
     lengths = [LENGTHS[length] for length in map(len, keys)]
     for each in row.entries:
@@ -176,7 +178,7 @@ def _add_entries(writes: Writes, row: CatalogRow, batch: PreparedBatch, prefix_o
 
 
 def _column(documents: Sequence[Document], path: str, direction: int) -> list[bytes] | None:
-    """Return the encoded values of one field of all documents; None if one is an array."""
+    """Return the encoded values of one field of all documents; None if a value is an array."""
     values = [each.get(path) for each in documents]
     kinds = set(map(type, values))
     if list in kinds:

@@ -1,6 +1,6 @@
-"""Writes the function that makes the index entry of a document: for indexes on top-level fields, of any number.
+"""Generates the function that computes the index entry of a document, for indexes on any number of top-level fields.
 
-For an index on ``a`` ascending and ``b`` descending it is:
+For an index on ``a`` ascending and ``b`` descending, the function is:
 
     def entry(document):
         a0 = document.get('a')
@@ -26,12 +26,12 @@ _PLAIN: Final = frozenset((str, int, float, bool, bytes, type(None)))
 Entry = Callable[[Document], bytes | None]
 """Returns the encoded values of a document's only entry; None if it has several, or one that is too long."""
 Entries = Callable[[Document, bytes, bytes, Callable[[str], bytes]], dict[bytes, bytes | None] | None]
-"""Makes the entries of a document in all indexes, see ``entries_function``."""
+"""Computes the entries of a document in all indexes, see ``entries_function``."""
 
 
 @lru_cache(maxsize=512)
 def entry_function(keys: tuple[tuple[str, int], ...], most: int) -> Entry:
-    """Return the function for an index with these keys, whose paths have no dots. ``most`` is the length of the longest
+    """Return the function for an index with these keys, whose paths have no dots. ``most`` is the maximum length of an
     entry."""
     places = range(len(keys))
     lines = [f"a{place} = document.get({literal(path)})" for place, (path, _) in enumerate(keys)]
@@ -43,10 +43,10 @@ def entry_function(keys: tuple[tuple[str, int], ...], most: int) -> Entry:
 
 
 def entries_function(indexes: tuple[tuple[str, tuple[tuple[str, int], ...]], ...], most: int) -> Entries:
-    """Return the function that makes the entries of a document that a caller gave in all of some indexes, each given as
-    its keyspace and its keys; see ``entry_function``. The function takes the document, the key of the document, the
-    value of an entry, and what tells the prefix of a keyspace. It returns None if one of the entries is too long, or
-    if a value is not plain: it may be stored as another one, as a tuple is, or make several entries."""
+    """Return the function that computes the entries, in several indexes, of a document given by a caller. Each index is
+    given as its keyspace and its keys; see ``entry_function``. The function takes the document, its key, the value of
+    an entry, and a function that returns the prefix of a keyspace. It returns None if an entry is too long, or if a
+    value is not plain: such a value may be stored as another one, as a tuple is, or have several entries."""
     fields = {path: f"a{place}" for place, path in enumerate({path: None for _, keys in indexes for path, _ in keys})}
     lines = [f"{local} = document.get({literal(path)})" for path, local in fields.items()]
     lines.append(f"if {' or '.join(f'type({local}) not in plain' for local in fields.values())}: return None")

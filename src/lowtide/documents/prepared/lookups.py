@@ -1,9 +1,8 @@
-"""``Lookup``: a plan with its values taken out. With the values of another filter of the same shape, it is that
-filter's plan.
+"""``Lookup``: a plan without its values. With the values of another filter of the same shape, it is that filter's plan.
 
-Which index a plan uses, and how, depends on the paths, operators and types of a filter, not on its values; except for
-what ``Lookup.plan`` checks. A shape has no lookup if the planner's choice may depend on values (partial indexes), or if
-its plan is not one stretch of one index (arrays, ``$or``). The ``_id`` may be one of several, by ``$in``.
+Which index a plan uses, and how, depends on the paths, operators and types of a filter, but not on its values, except
+for what ``Lookup.plan`` checks. A shape has no lookup if the planner's choice may depend on values (partial indexes),
+or if its plan is not a single stretch of one index (arrays, ``$or``). The ``_id`` may be one of several, by ``$in``.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Term(NamedTuple):
 
 @dataclass(slots=True)
 class Lookup:
-    """How the documents of a shape are found. ``by`` has everything of a plan but its keys or stretches."""
+    """How to find the documents of a shape. ``by`` is the plan without its keys and stretches."""
 
     by: Plan
     bounds: Bounds | None
@@ -51,13 +50,13 @@ class Lookup:
     by_key: bool
     """Whether the plan reads one key: that of a document, or of an entry in a unique index."""
     most: int
-    """The longest key for which the plan is right."""
+    """The longest key for which the plan is valid."""
     members: int | None = None
-    """Of a plan that reads the documents with several ids: the place of these among the values."""
+    """For a plan that reads several ids: the position of the ids among the values."""
 
     def plan(self, values: Values) -> Plan | None:
-        """Return the plan for these values; None if the planner must be asked, because a key is too long or there is
-        nothing between the bounds."""
+        """Return the plan for these values. None if the planner must make it, because a key is too long or the range is
+        empty."""
         by, bounds = self.by, self.bounds
         if self.members is not None:
             keys = self.member_keys(values)
@@ -75,8 +74,8 @@ class Lookup:
         return Plan(by.index, stretches, reverse=by.reverse, ordered=by.ordered, exact=by.exact)
 
     def member_keys(self, values: Values) -> list[bytes] | None:
-        """Return the keys of the documents that ``$in`` asks for, in order; None if the planner must be asked, because
-        there are less than two, or one is too long."""
+        """Return the keys of the documents that ``$in`` selects, in order. None if the planner must make the plan,
+        because there are fewer than two keys or one is too long."""
         assert self.members is not None
         members: tuple[Any, ...] = values[self.members]
         kinds = set(map(type, members))
@@ -90,7 +89,7 @@ class Lookup:
 def lookup_of(
     terms: Sequence[Term], values: Values, filter: Filter, sort: SortKeys, indexes: Sequence[Index], limited: bool
 ) -> Lookup | None:
-    """Return the lookup for filters with these terms; None if there is none. ``filter`` is one of them, with its
+    """Return the lookup for filters with these terms; None if there is none. ``filter`` is one such filter, with its
     ``values``."""
     concerned = {each.path for each in terms} | {path for path, _ in sort[:1]}
     if any(each.partial is not None and each.keys[0][0] in concerned for each in indexes):
@@ -113,7 +112,8 @@ def lookup_of(
 
 
 def _bounds(keys: Sequence[tuple[str, int]], terms: Sequence[Term]) -> Bounds | None:
-    """Write the function that makes the bounds: the fields with an equality, then one with a range, if there is one."""
+    """Generate the function that computes the bounds: the fields with an equality, then one with a range, if there is
+    one."""
     equal: list[tuple[str, int]] = []
     names: dict[str, Any] = {"encoders": ENCODERS, "inverse": INVERSE, "after": after_prefix, "end": AFTER_ALL}
     low, high = "prefix", "prefix + end"
@@ -133,14 +133,14 @@ def _bounds(keys: Sequence[tuple[str, int]], terms: Sequence[Term]) -> Bounds | 
 
 
 def _range(conditions: Sequence[tuple[Term, str]], direction: int, names: dict[str, Any]) -> tuple[str, str]:
-    """Return the source text of both bounds of a field. A descending field has them the other way round."""
+    """Return the source text of both bounds of a field. For a descending field they are swapped."""
     low, high = "first", "last"
     names["first"], names["last"] = kind_bounds(RANKS[conditions[0][0].kind])
     if direction < 0:
         names["first"], names["last"] = after_prefix(inverted(names["last"])), after_prefix(inverted(names["first"]))
     for term, value in conditions:
         encoded = encoded_parts([(value, direction)])
-        # The bound is behind all keys that begin with the value, or before them.
+        # The bound is after all keys that begin with the value, or before them.
         behind = term.operator in (("$gt", "$lte") if direction > 0 else ("$lt", "$gte"))
         bound = f"after({encoded})" if behind else f"({encoded})"
         if (term.operator in _LOWER) == (direction > 0):

@@ -13,7 +13,7 @@ from lowtide.documents.prepared.lookups import Term, Values
 from lowtide.values.ids import ID_TYPES
 
 _KINDS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
-"""The types of parameters."""
+"""The types that parameters can have."""
 _OPERATORS: Final = frozenset(("$eq", "$gt", "$gte", "$lt", "$lte"))
 _MOST_SHAPES: Final = 4096
 
@@ -50,11 +50,11 @@ def prepare_filter(filter: Mapping[str, Any] | None) -> Filter:
 
 
 _shapes: Final[dict[Any, FilterShape | None]] = {}
-"""By paths, operators and types; None for what has no shape."""
+"""The shapes by paths, operators and types; None for a filter that has none."""
 
 
 def _learned(key: Any, filter: dict[str, Any]) -> FilterShape | None:
-    compile_filter(filter)  # raises if it is invalid; then it is not remembered
+    compile_filter(filter)  # raises if it is invalid, so that it is not cached
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
     terms = _terms(filter)
@@ -85,7 +85,7 @@ def _terms(filter: dict[str, Any]) -> tuple[Term, ...] | None:
 
 
 def _plain(values: Values) -> bool:
-    """Whether all values can be stored as they are: text must be valid, and a number must not be NaN. Those of an
+    """Whether all values can be stored as they are: strings must be valid, and numbers must not be NaN. The values of
     ``$in`` must be ids."""
     for value in values:
         kind = type(value)

@@ -1,7 +1,7 @@
-"""Makes functions from source text.
+"""Creates functions from source text.
 
-Text is made from the names of fields, always as literals, and from this folder's own words. No value of a filter, an
-update or a document becomes part of it.
+The text consists of field names, always as literals, and of words from this package. No value of a filter, an update or
+a document becomes part of it.
 """
 
 from __future__ import annotations

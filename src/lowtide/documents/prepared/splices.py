@@ -1,9 +1,9 @@
-"""Writes the function that changes fields of a stored document in its encoded form, without decoding the rest of it.
+"""Generates the function that changes fields of a stored document in its encoded form, without decoding the rest of it.
 
-A decoder reads only the old values of the fields. What has to be replaced is the bytes of a field's name and of its old
-value, which the document has. If they occur there once, at whatever place, that place is the field's. If they occur
-again, inside a string for example, the function returns None, and the document is decoded. The function of
-``{"$set": {"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, is:
+A decoder reads only the old values of the fields. The bytes to replace are those of a field's name followed by its old
+value, which are known to be in the document. If they occur only once, that occurrence is the field. If they occur
+again, for example inside a string, the function returns None, and the document is decoded. The function of ``{"$set":
+{"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, is:
 
     def splice(stored, values):
         if len(stored) < 64: return None
@@ -20,8 +20,8 @@ again, inside a string for example, the function returns None, and the document 
         if at < 0 or at != stored.rfind(part1): return None
         return stored.replace(part1, new1, 1)
 
-The result is what encoding the changed document gives: the fields keep their order, and their number. A field that the
-document does not have, or a number of another type, is left to the function of ``updates``.
+The result is the same as that of encoding the changed document: the fields keep their order and their number. If the
+document does not have a field, or has a number of another type, the function of ``updates`` is used instead.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PLAIN: Final = frozenset((str, int, float, bool, bytes, type(None)))
 """Types whose values MessagePack encodes as the store does."""
 _MOST_FIELDS: Final = 8
 _LEAST: Final = 32
-"""Bytes of a document for each field that is changed: a smaller one is decoded and encoded in less time."""
+"""The minimum number of bytes of a document per changed field: a smaller document is decoded and encoded faster."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 Splice = Callable[[bytes, Sequence[Any]], bytes | None]
-"""Changes an encoded document; None if it has to be decoded."""
+"""Changes an encoded document. Returns None if it must be decoded."""
 
 
 class FieldChange(NamedTuple):
-    """What an update does to a top-level field with a value of a type: ``$set`` or ``$inc``, and not both."""
+    """What an update does to a top-level field, with a value of a given type: either ``$set`` or ``$inc``."""
 
     operator: str
     name: str
@@ -56,7 +56,7 @@ class FieldChange(NamedTuple):
 
 def splice_of(changes: Sequence[FieldChange], least: int = _LEAST) -> Splice | None:
     """Return the function that makes these changes, given their values in the same order; None if there is none. It
-    changes documents that have ``least`` bytes for each of the changes.
+    changes documents that have at least ``least`` bytes per change.
 
     >>> splice = splice_of([FieldChange("$inc", "n", int)], least=0)
     >>> splice(msgspec.msgpack.encode({"_id": 1, "n": 6}), [1]) == msgspec.msgpack.encode({"_id": 1, "n": 7})
@@ -102,7 +102,7 @@ def _may_splice(change: FieldChange) -> bool:
 
 
 def _decoder(fields: Sequence[tuple[str, Any]]) -> Callable[[bytes], Any] | None:
-    """Return a decoder of the fields with these names, each as a given type, into attributes ``a0``, ``a1`` and so on;
+    """Return a decoder of the fields with these names, each of a given type, into attributes ``a0``, ``a1`` and so on.
     None if msgspec refuses one of the names."""
     attributes = [(f"a{place}", kind, MISSING) for place, (_, kind) in enumerate(fields)]
     renamed = {f"a{place}": name for place, (name, _) in enumerate(fields)}

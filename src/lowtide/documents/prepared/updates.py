@@ -1,4 +1,4 @@
-"""``prepare_update``: recognizes the shape of an update of top-level fields, and writes its function.
+"""``prepare_update``: recognizes the shape of an update of top-level fields, and generates its function.
 
 The function of ``{"$set": {"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, is:
 
@@ -11,7 +11,7 @@ The function of ``{"$set": {"a": ...}, "$inc": {"n": ...}}``, with an int for ``
         else: return None
         return new
 
-None says that the document has a value for which the update must be compiled.
+It returns None if the document has a value for which the update must be compiled.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
-"""For each operator its name, then each of its fields with the type of its value. Operators and fields of a valid
-update are strings, so this can be read in one way only. None for what has no shape."""
+"""The shapes, by each operator's name followed by its fields, each with the type of its value. Operators and fields of
+a valid update are strings, so the key is unambiguous. None for an update that has no shape."""
 
 
 def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
-    compile_update(update)  # raises if it is invalid; then it is not remembered
+    compile_update(update)  # raises if it is invalid, so that it is not cached
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
     found = _shapes[key] = _shape(update)
@@ -152,4 +152,4 @@ _WRITERS: Final[dict[str, Callable[[str, str, type], list[str] | None]]] = {
     "$inc": _increment,
     "$push": _push,
 }
-"""By operator, what writes the lines for one field; None for a value that is no parameter."""
+"""By operator, the function that generates the lines for one field. None for a value that cannot be a parameter."""

@@ -1,7 +1,7 @@
-"""One base per process and file. LMDB must not open a file twice, so the owner and readers of a process share it.
+"""One base per process and file. LMDB must not open a file twice, so the owner and the readers share it.
 
 Who writes: the uses of a base change under ``_lock``. A base is closed when the last borrower returns it. Only
-borrowers keep it alive: what an interrupted opening leaves behind goes with the last reference to it. While this
+borrowers keep it alive: what an interrupted opening leaves behind is freed with the last reference to it. While this
 process does not own the store, it holds the base shared (see sharing), so that no owner exchanges its file.
 """
 
@@ -36,7 +36,7 @@ class _Uses:
     """Whether no process can write the base, so that its file cannot be exchanged."""
 
     def adjust_hold(self, directory: Path) -> None:
-        """Hold the base shared iff it has readers and no owner here."""
+        """Hold the base shared if and only if it has readers and no owner in this process."""
         if self.readers and not self.owner and self.hold is None and not self.fixed:
             self.hold = SharedUse(directory)
         elif (self.owner or not self.readers) and self.hold is not None:
@@ -97,7 +97,7 @@ def _check_sound(base: Base) -> None:
 
 def _find(directory: Path) -> Base | None:
     """The base that this process has open on the current file in ``directory``. A base whose file was deleted does not
-    count, even if another file now has its path or its inode number. One that another process has compacted is
+    count, even if another file now has its path or its inode number. If another process has compacted the base, it is
     followed first: LMDB must not open the new file twice either."""
     data = directory / DATA
     for base in list(_uses):
@@ -107,7 +107,7 @@ def _find(directory: Path) -> Base | None:
         if not data.exists():
             continue
         if not base.owned and not base.is_of(data) and _is_same(base.directory, directory):
-            with contextlib.suppress(Error):  # it is that of another store
+            with contextlib.suppress(Error):  # the file belongs to another store
                 base.follow()
         if base.is_of(data):
             return base
@@ -126,7 +126,7 @@ def loan_of(base: Base) -> int:
 
 
 def give_back(base: Base, *, owner: int = 0) -> None:
-    """Undo one ``borrow``: the loan of an ``owner``, by its number, or that of a reader."""
+    """Undo one ``borrow``: the loan of an ``owner``, given by its number, or that of a reader."""
     with _lock:
         uses = _uses.get(base)
         if uses is None:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Entry = tuple[bytes, bytes]
 
 _FIRST_STEP = 8
-"""The entries that are read of a range before its length is known to be larger."""
+"""The number of entries that are read before a range is known to be longer."""
 _FEW_UNDER = 4
-"""The entries that are read at first where a few keys with a prefix are expected."""
+"""The number of entries that are read first if a few keys with a prefix are expected."""
 _LEAST_STEP = 64
 _MOST_WALKED = 4
-"""A walk over keys goes on as long as one in this many is wanted."""
+"""A walk over keys continues as long as one in this many is wanted."""
 _MOST_BYTES = 64 << 20
-"""The bytes after which a stretch of values ends, about: the usual number of large values would fill the memory."""
+"""A stretch of values ends after about this many bytes: the usual number of large values would exhaust the memory."""
 _SAMPLED = 8
 """One in this many values is measured."""
 _key = itemgetter(0)
@@ -56,8 +56,8 @@ def stretch(
 
 
 def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | None) -> tuple[list[Entry], bool]:
-    """Up to ``limit`` entries and a few ``beyond`` the range; and whether there may be more. It reads in steps, because
-    entries past the end of the range are read for nothing; up to some size each step doubles what was read."""
+    """Up to ``limit`` entries and a few ``beyond`` the range, and whether there may be more. It reads in steps, because
+    entries past the end of the range are wasted. Up to some size, each step doubles what was read."""
     entries: list[Entry] = []
     step = limit if beyond is None else _FIRST_STEP
     while (count := len(entries)) < limit:
@@ -70,8 +70,8 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
 
 
 def _walk_upto(rest: Iterator[Entry], limit: int, high: bytes) -> tuple[list[Entry], bool]:
-    """Up to ``limit`` entries below ``high``, and whether there may be more. The same as ``_walk`` without calls: most
-    scans are short."""
+    """Up to ``limit`` entries below ``high``, and whether there may be more. The same as ``_walk``, but without a
+    function call per step: most scans are short."""
     entries = list(islice(rest, min(limit, _FIRST_STEP)))
     count, wanted = len(entries), min(limit, _FIRST_STEP)
     while count and count == wanted and entries[-1][0] < high:
@@ -86,15 +86,15 @@ def _walk_upto(rest: Iterator[Entry], limit: int, high: bytes) -> tuple[list[Ent
 
 
 def visible_entries(entries: list[Entry], newer: bytes, strip: int) -> list[Entry]:
-    """The rows that come before the horizon ``newer``, as keys without their first ``strip`` bytes and values."""
+    """The rows below the horizon ``newer``, as pairs of key and value. Keys lose their first ``strip`` bytes."""
     if not strip:
         return [(key, row[8:]) for key, row in entries if row < newer]
     return [(key[strip:], row[8:]) for key, row in entries if row < newer]
 
 
 def keys_among(cursor: lmdb.Cursor[bytes], wanted: list[bytes]) -> list[bytes]:
-    """Those of ``wanted`` that a table has, and perhaps others; all of them ascend. Where the table has few keys
-    between the first and the last of them, it walks over these, which is faster than looking each one up."""
+    """The keys of ``wanted`` that a table has, and perhaps others, all in ascending order. If the table has few keys
+    between the first and the last of them, it walks over those, which is faster than looking up each one."""
     if not cursor.set_range(wanted[0]):
         return []
     rest, last = cursor.iternext(values=False), wanted[-1]
@@ -113,8 +113,8 @@ def keys_among(cursor: lmdb.Cursor[bytes], wanted: list[bytes]) -> list[bytes]:
 def keys_under(
     cursor: lmdb.Cursor[bytes], prefixes: Sequence[bytes], newer: bytes, *, most: int, strip: int
 ) -> list[list[bytes] | None]:
-    """Of each prefix the keys that begin with it and whose rows come before the horizon ``newer``, without their first
-    ``strip`` bytes; None if there are ``most`` or more, or rows but none of them before the horizon."""
+    """For each prefix, the keys that begin with it and whose rows are below the horizon ``newer``, without their first
+    ``strip`` bytes. None if there are ``most`` or more, or if there are rows but none below the horizon."""
     found: list[list[bytes] | None] = []
     for prefix in prefixes:
         if not cursor.set_range(prefix):

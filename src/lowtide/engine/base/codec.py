@@ -1,4 +1,4 @@
-"""The layout of versions in LMDB; ``types`` describes that of keys.
+"""The layout of versions in LMDB. ``types`` describes the layout of keys.
 
 A *row* of the base is the version's timestamp, eight bytes big endian, before the value. Timestamps stay below 2**63,
 so a row with the highest bit set is a tombstone: a deletion whose timestamp a live writer may still conflict with.

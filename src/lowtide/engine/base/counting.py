@@ -27,7 +27,7 @@ def count_rows(
     base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, ts: int, keys: list[bytes]
 ) -> tuple[int, set[bytes]] | None:
     """How many keys with ``low <= key < high``, all of one keyspace, have a row at ``ts``, and which of the ascending
-    ``keys`` do; None if the pages do not show it."""
+    ``keys`` do. None if the pages do not show it."""
     newest = newest_in(base, txn, low[:KEYSPACE_PREFIX])
     if (base.boundary_in(txn) or 0) > ts and (newest is None or newest > ts):
         return None
@@ -43,7 +43,7 @@ def count_rows(
 
 
 def _tombstones(base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None) -> int:
-    """The tombstone rows of a range. The key of an entry may have a value again, or occur twice."""
+    """The number of tombstone rows in a range. The key of an entry may have a value again, or occur twice."""
     cursor = txn.cursor(base.tombstones)
     keys = {entry[8:] for entry in cursor.iternext(values=False)}
     among = sorted(key for key in keys if low <= key and (high is None or key < high))

@@ -44,7 +44,7 @@ def of_keys(keys: Sequence[bytes], parts: int) -> list[bytes]:
 
 
 def tidy(keys: Iterable[bytes], low: bytes, high: bytes | None) -> list[bytes]:
-    """The keys that lie inside the range, above ``low`` and below ``high``: ascending, each once."""
+    """The distinct keys above ``low`` and below ``high``, ascending."""
     found: list[bytes] = []
     for key in keys:
         if key > (found[-1] if found else low) and (high is None or key < high):
@@ -56,8 +56,8 @@ def with_points(
     keys: Sequence[bytes], count: float, points: Iterable[tuple[bytes, float]]
 ) -> tuple[list[bytes], list[float]]:
     """Cells that begin with ``keys`` and have ``count`` each, changed by points: keys that add or subtract an amount. A
-    point that adds becomes a cell of its own; one that subtracts does so from its cell, down to 0. O((cells + points)
-    log cells)."""
+    point that adds becomes a cell of its own. A point that subtracts does so from its cell, down to 0. O((cells +
+    points) log cells)."""
     counts = dict.fromkeys(keys, count)
     for key, extra in points:
         cell = key if extra > 0 else keys[max(bisect_right(keys, key) - 1, 0)]

@@ -1,21 +1,21 @@
-"""Rows that go to the base without the log and without a checkpoint: those of keyspaces that no reader knows yet.
+"""Writes rows to the base without the log and without a checkpoint, into keyspaces that no reader knows yet.
 
 A bulk load fills new keyspaces and names them in one commit at its end, the swap. Until then no reader looks there,
 so the rows need neither versions in memory nor the log. Each call is one LMDB transaction, which is on disk when it
 returns.
 
-The rows have the timestamp 0, which no commit has: they are there for every snapshot that knows their keyspace. A
-follower reads the base as of its own pin, which may be older than the load, and takes everything later from the log;
-with the timestamp of any commit, the rows could be too new for it.
+The rows have the timestamp 0, which no commit has, so they are visible to every snapshot that knows their keyspace. A
+follower reads the base as of its own pin, which may be older than the load, and takes everything later from the log.
+With the timestamp of any commit, the rows could be too new for it.
 
-Who sees them: the swap is committed after the last row is on disk. A snapshot that sees the swap was taken after that,
-and whatever it reads from the base, it reads in an LMDB transaction that began later still (see ``Base.row``): it sees
-every row. That holds in every process. A snapshot without the swap has no name for the keyspaces. A crash before the
-swap leaves rows in keyspaces that the catalog lists as to be emptied.
+Who sees them: the swap is committed after the last row is on disk. A snapshot that sees the swap was taken after that.
+It reads the base in LMDB transactions that began later still (see ``Base.row``), so it sees every row. That holds in
+every process. A snapshot without the swap has no name for the keyspaces. A crash before the swap leaves rows in
+keyspaces that the catalog lists for emptying.
 
-What copies only the log, an incremental backup, would miss the rows: ``note_filled`` counts the fillings that are
-complete, before their swap. A copy of the base has all rows of the swaps in a log if it has the same count as a base
-that was read after the log's end was recorded. What is emptied without the log (``garbage/emptying.py``) counts, too.
+A copy of only the log, which is an incremental backup, would miss the rows. So ``note_filled`` counts the completed
+loads, before their swap. A copy of the base has all rows of the swaps in a log if it has the same count as a base that
+was read after the log's end was recorded. Emptying a keyspace without the log (``garbage/emptying.py``) counts too.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _HEAD = encode_ts(0)
 
 
 def put_entries(base: Base, prefix: bytes, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-    """Put rows into a keyspace that no reader knows: ascending keys, and their values. To repeat a call changes
-    nothing. The name of the keyspace is in the base."""
+    """Put rows into a keyspace that no reader knows: ascending keys, and their values. Repeating a call changes
+    nothing. The name of the keyspace must be in the base."""
     rows = [(prefix + key, _HEAD + value) for key, value in zip(keys, values, strict=True)]
     if not rows:
         return
 
     def change(txn: lmdb.Transaction[bytes]) -> None:
         cursor = txn.cursor(base.rows)
-        # LMDB fills its pages if it knows that a key is the last one. Otherwise it leaves room in each.
+        # In append mode LMDB fills its pages. Otherwise it leaves room in each.
         is_last = not cursor.last() or cursor.key() < rows[0][0]
         _, added = cursor.putmulti(rows, append=is_last)
-        if added < len(rows):  # LMDB leaves out what it cannot append
+        if added < len(rows):  # LMDB skips keys that it cannot append
             raise Error(f"{len(rows) - added} rows of a load are not in the order of their keys; nothing was written")
         if txn.get(FILLED, db=base.meta) is None:
             txn.put(FILLED, bytes(_COUNT), db=base.meta)
@@ -58,7 +58,7 @@ def put_entries(base: Base, prefix: bytes, keys: Sequence[bytes], values: Sequen
 
 
 def note_filled(base: Base) -> None:
-    """Record that one more load has all its rows in the base, before its swap; or that keyspaces were emptied, before
+    """Record that another load has all its rows in the base, before its swap; or that keyspaces were emptied, before
     they are forgotten."""
 
     def change(txn: lmdb.Transaction[bytes]) -> None:

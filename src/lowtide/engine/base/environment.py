@@ -2,7 +2,7 @@
 
     rows        full key -> row (see codec)
     history     two tables, see history
-    tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may go
+    tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may be dropped
     keyspaces   name -> prefix of its full keys
     pins        see pins
     consumers   see consumers
@@ -49,8 +49,8 @@ _STORE = b"store"
 
 
 class Base(LmdbFile):
-    """An open base. Any thread may read; see the module for who writes. No process can write to a ``fixed`` base; see
-    media."""
+    """An open base. Any thread may read; see the module for who writes. A ``fixed`` base is one that no process can
+    write to; see media."""
 
     def __init__(
         self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
@@ -81,7 +81,7 @@ class Base(LmdbFile):
         that sees that commit sees this, and reading the history needlessly only costs time."""
 
     def open_tables(self, create: bool) -> None:
-        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours. The
+        """Open the tables in one write transaction: py-lmdb forgets tables that were opened in a read transaction. The
         table objects of an earlier environment stay, and get new handles: a read that is retried may hold a method of
         one."""
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
@@ -109,7 +109,7 @@ class Base(LmdbFile):
 
     @property
     def file(self) -> os.stat_result:
-        """The file that is open, which need not be the one that has its name."""
+        """The status of the open file, which need not be the file that now has its name."""
         return self.place.file
 
     def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile:
@@ -123,14 +123,14 @@ class Base(LmdbFile):
     # Reading
 
     def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
-        """How many keys of a range there are at ``ts``, and which of ``keys``; see ``counting``."""
+        """How many keys a range has at ``ts``, and which of ``keys`` are present; see ``counting``."""
         return self.read(lambda txn: count_rows(self, txn, low, high, ts=ts, keys=keys))
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
 
-        The LMDB transaction begins after the caller looked into the chains. A version that was no longer there had been
-        committed to LMDB before it was dropped, so it is found here.
+        The LMDB transaction begins after the caller has read the chains. A version that was no longer in them was
+        committed to LMDB before it was dropped from them, so it is found here.
         """
         try:
             txn = self._begin(self.rows)
@@ -141,9 +141,9 @@ class Base(LmdbFile):
             return self._again(error, lambda: self.row(full_key), full_key)
 
     def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]:
-        """The first entry with ``low <= key < high`` at ``ts``, in reverse the last one, in one step, if the first row
-        decides it. Returns False if it does not, because it is newer or a tombstone, or because the history may have an
-        earlier key: then scan."""
+        """The first entry with ``low <= key < high`` at ``ts``, or the last one in reverse, in one step, if the first
+        row decides it. Returns False if it does not, because it is newer or a tombstone, or because the history may
+        have an earlier key: the caller must then scan."""
         try:
             with self._begin(self.rows) as txn:
                 cursor = txn.cursor()
@@ -165,8 +165,8 @@ class Base(LmdbFile):
         return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
 
     def present(self, full_keys: list[bytes], ts: int) -> Collection[bytes] | None:
-        """Those of ascending keys that have a value at ``ts``, perhaps among others. None if rows have to be read for
-        it: there are tombstones, or the history may have some."""
+        """The keys among the ascending ``full_keys`` that have a value at ``ts``, perhaps with others. None if rows
+        must be read to answer this, because there are tombstones or the history may have some."""
         try:
             with self._begin() as txn:  # before ``history_below`` is read, see ``chunk``: no row is newer than that
                 if ts < self.history_below or txn.stat(self.tombstones)["entries"]:
@@ -203,7 +203,7 @@ class Base(LmdbFile):
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """The entries of a stretch of keys that are visible at ``ts``, in scan order, and the last key that was read.
+        """The entries of a stretch of keys that are visible at ``ts``, in scan order, and the last key read.
 
         That key is None when the range is exhausted. ``strip`` bytes are removed from the entries' keys.
         """
@@ -219,8 +219,9 @@ class Base(LmdbFile):
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 
     def keys_under(self, prefixes: Sequence[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]:
-        """Of each prefix the keys that begin with it and are visible at ``ts``, without their first ``strip`` bytes.
-        None says that they have to be scanned: they are ``most`` or more, or hidden, or the history has some."""
+        """For each prefix, the keys that begin with it and are visible at ``ts``, without their first ``strip`` bytes.
+        None means that the prefix must be scanned: it has ``most`` keys or more, or hidden ones, or the history has
+        some."""
         try:
             with self._begin(self.rows) as txn:  # before ``history_below`` is read, see ``chunk``
                 if ts < self.history_below:
@@ -287,12 +288,12 @@ class Base(LmdbFile):
         self._store = store_id
 
     def reserved_number(self) -> int:
-        """The last number of a keyspace that was reserved for joined processes."""
+        """The last keyspace number that was reserved for joined processes."""
         number = self.read(lambda txn: txn.get(_NUMBERS, db=self.meta))
         return int.from_bytes(number or b"")
 
     def reserve_numbers(self, upto: int) -> None:
-        """Let no later owner assign the numbers of keyspaces up to ``upto``."""
+        """Keep later owners from assigning the keyspace numbers up to ``upto``."""
         self.write(lambda txn: txn.put(_NUMBERS, upto.to_bytes(4), db=self.meta))
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
@@ -326,8 +327,8 @@ class Base(LmdbFile):
         self.strays.clear()
 
     def _follow(self) -> None:
-        """Continue with the base that has taken the place of this one; the caller holds ``writing``. Reads that are cut
-        short are retried, see ``_again``."""
+        """Continue with the base that has replaced this one. The caller holds ``writing``. Reads that are interrupted
+        are retried, see ``_again``."""
         with self.steady, self.keep_readers_out():
             old = self.env
             self.close_strays()
@@ -352,11 +353,11 @@ class Base(LmdbFile):
 
     def _read_leaves(self) -> None:
         """Let scans read the pages of the file that is open now. Readers are kept out, and the environment of an
-        earlier file is closed: no transaction of that one may read pages of this one."""
+        earlier file is closed: no transaction of the earlier file may read pages of this one."""
         self.leaves = leaf_file(self.directory / DATA, self.place.file, int(self.env.stat()["psize"]))
 
     def _opened(self, map_size: int, *, create: bool = False) -> tuple[lmdb.Environment, BasePlace]:
-        """Open the environment that is in the directory by now."""
+        """Open the environment that is now in the directory."""
 
         def opened(held: HeldDirectory) -> tuple[lmdb.Environment, BasePlace]:
             directory = self.directory
@@ -369,8 +370,8 @@ class Base(LmdbFile):
         return opened_in(self.directory, opened, self.close_strays)
 
     def close_strays(self) -> None:
-        """Close what was opened and did not become the environment: py-lmdb would refuse to open the file again, for as
-        long as an interrupt's traceback keeps it open."""
+        """Close environments that were opened but not put to use. py-lmdb would refuse to open the file again for as
+        long as the traceback of an interrupt keeps one open."""
         for env in self.strays:
             if env is not getattr(self, "env", None):
                 env.close()

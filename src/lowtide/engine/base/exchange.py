@@ -1,11 +1,11 @@
-"""Copying the base, and putting the copy in its place, while this and other processes continue to read.
+"""Copies the base and puts the copy in its place, while this and other processes continue to read.
 
 The copy is written to a directory beside that of the base, and the two directories exchange their names in one step of
-the file system. So data file and lock file always belong together, and whichever of the two has the name after a crash
-holds everything. See ``place`` for what this means to the other processes.
+the file system. So the data file and the lock file always belong together, and whichever directory has the name after a
+crash holds everything. See ``place`` for what this means for other processes.
 
 On a file system that cannot do that, only the data file is replaced, and only while no other process has the base open:
-see ``sharing``. A process with the old file open would share LMDB's own lock file with those of the new one.
+see ``sharing``. A process that had the old file open would share LMDB's own lock file with users of the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lowtide.errors import DiskFull, Error
 from lowtide.system.disk import is_full
 
 COMPACTED = "data.mdb.tmp"
-"""A copy of an earlier release that was never finished."""
+"""An unfinished copy, as made by an earlier release."""
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _ATTEMPTS: Final = 100
@@ -50,7 +50,7 @@ def copy_base(base: Base, descriptor: int) -> None:
 
 
 def copy_of(directory: Path) -> Path:
-    """The directory beside that of a base which has the copy, and after the exchange the old base. It is on the same
+    """The directory beside that of a base. It has the copy and, after the exchange, the old base. It is on the same
     file system, even if the base's name is a link."""
     real = Path(os.path.realpath(directory))
     return real.with_name(real.name + ".tmp")
@@ -71,7 +71,7 @@ def write_copy(base: Base) -> None:
         prepare_mark(copy)
         prepare_mark(base.directory)
         with _writer_lock_of(base, copy):
-            pass  # it now has LMDB's lock file
+            pass  # this created LMDB's lock file
         for each in (copy, *copy.iterdir()):
             if (each.stat().st_uid, each.stat().st_gid) != (there.st_uid, there.st_gid):
                 os.chown(each, there.st_uid, there.st_gid)  # root may compact the store of another user
@@ -84,9 +84,9 @@ def write_copy(base: Base) -> None:
 
 
 def remove_copy(directory: Path) -> None:
-    """Remove what a compaction of the base in ``directory`` has left: a copy, or the old base. Processes that have that
-    one open continue to read it until they follow, or end. They are told once more, and the exchange is made durable:
-    the one who made it may have been killed or interrupted before."""
+    """Remove what a compaction of the base in ``directory`` has left: a copy, or the old base. Processes that have the
+    old base open continue to read it until they follow the exchange or end. The mark for them is set again, and the
+    exchange is made durable: the process that made it may have been killed or interrupted before that."""
     copy = copy_of(directory)
     if copy.exists():
         _sync(copy.parent)
@@ -113,10 +113,10 @@ def settle(directory: Path) -> None:
 
 
 def reopen(base: Base, exchange: Callable[[], None]) -> None:
-    """Call ``exchange``, which puts the same content in the place of the base, and continue with that.
+    """Call ``exchange``, which replaces the base by one with the same content, and continue with the new one.
 
-    The caller holds ``base.writing``. Reads that are cut short are retried, see ``Base._again``: they find their
-    environment closed, or a table that belongs to the other one.
+    The caller holds ``base.writing``. Reads that are interrupted are retried, see ``Base._again``: they find their
+    environment closed, or a table that belongs to the other environment.
     """
     with base.steady, base.keep_readers_out():
         map_size = base.map_size
@@ -130,7 +130,7 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
                 base.open_again(map_size)
             except BaseException:
                 try:
-                    base.open_again(map_size)  # it may have been an interrupt
+                    base.open_again(map_size)  # the first attempt may have been interrupted
                 except BaseException:
                     base.closed = True  # the files are intact; the next opening finds everything
                 raise
@@ -138,10 +138,10 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
 
 def put_in_place(base: Base, release: Callable[[], None], step: Callable[[str], None]) -> None:
     """Exchange the base and its copy. The caller holds ``base.writing`` and LMDB's writer lock, which ``release``
-    gives up.
+    releases.
 
-    The writer lock of the copy is held as well: no process writes to it before the exchange is durable and the others
-    are told.
+    The writer lock of the copy is held as well, so that no process writes to it before the exchange is durable and the
+    mark for the other processes is set.
     """
     copy, data = copy_of(base.directory), base.directory / DATA
     try:
@@ -166,7 +166,7 @@ def last_change(base: Base) -> int:
 
 
 class _OpenCopy:
-    """The environment of a copy, which a forked child must not touch either."""
+    """The environment of a copy. A forked child must not touch it either."""
 
     def __init__(self, base: Base, copy: Path) -> None:
         base.strays.append(open_largest(copy, base.map_size, False))
@@ -176,7 +176,7 @@ class _OpenCopy:
         note_opened(self)
 
     def abandon(self) -> None:
-        """Do nothing: no thread of a child gets here."""
+        """Do nothing: no thread of a child reaches this environment."""
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 py-lmdb refuses to open an environment twice in one process, because LMDB's locks belong to the process: closing one
 handle would release the locks of the other. A forked child inherits the parent's handle, so py-lmdb refuses there too,
-without need: the child has none of the parent's locks, and never uses the inherited handle again. It never closes that
-handle either, which would free the parent's slots in the table of readers.
+although there is no need: the child has none of the parent's locks, and never uses the inherited handle. It never
+closes that handle either, which would free the parent's slots in the table of readers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def inherit(env: lmdb.Environment, file: os.stat_result) -> None:
 
 
 def open_environment(directory: Path, **settings: Any) -> lmdb.Environment:
-    """The same as ``lmdb.open``, but it also works in the child of a process that has the environment open."""
+    """The same as ``lmdb.open``, but also works in a child of a process that has the environment open."""
     try:
         return lmdb.open(str(directory), **settings)
     except lmdb.Error as error:

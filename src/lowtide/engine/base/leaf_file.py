@@ -1,10 +1,10 @@
-"""The file of a base, read page by page beside LMDB: see ``leaves`` for how, and for what it may meet.
+"""Reads the file of a base page by page, without LMDB. See ``leaves`` for how, and for what a page may contain.
 
 Pages are read by ``pread``, not through a map of the file. So it does not matter whether LMDB's map moves, or the file
-grows: LMDB writes the pages of a commit to the file before readers see the commit. A read releases the GIL. A page that
-is missing is an error, where reading a map beyond the end of the file would kill the process.
+grows: LMDB writes the pages of a commit to the file before readers see the commit. A read releases the GIL. A missing
+page raises an error, whereas reading a map beyond the end of the file would kill the process.
 
-Who writes: any reading thread replaces ``_tree`` as a whole; a stale one only costs another lookup. When the base is
+Who writes: any reading thread replaces ``_tree`` as a whole; a stale value only costs another lookup. When the base is
 opened again on another file, a new LeafFile takes this one's place, under ``Base.keep_readers_out`` and after the old
 environment was closed. So no transaction of the old file reads pages of the new one: a reader takes the LeafFile after
 its transaction began, and one that still uses the old LeafFile finds its transaction ended.
@@ -26,15 +26,15 @@ from lowtide.engine.base.pages import Unreadable, decode_table
 from lowtide.system.build import BUILD
 
 PAYS: Final = BUILD == "compiled"
-"""Whether reading pages is faster than LMDB's cursor. Plain Python takes twice as long for it."""
+"""Whether reading pages is faster than LMDB's cursor. In plain Python it takes twice as long."""
 
 _Result = TypeVar("_Result")
 _FAULTS = (Unreadable, IndexError, OSError)
 
 
 def leaf_file(data: Path, file: os.stat_result, page_size: int) -> LeafFile | None:
-    """The pages of ``file``, which has the name ``data``; None if that does not pay, or if another process has given
-    the name to another file meanwhile."""
+    """The pages of ``file``, which has the name ``data``. None if reading them does not pay, or if another process has
+    given the name to another file meanwhile."""
     if not PAYS:
         return None
     found = LeafFile(data, page_size)
@@ -42,9 +42,9 @@ def leaf_file(data: Path, file: os.stat_result, page_size: int) -> LeafFile | No
 
 
 class LeafFile:
-    """Reads the table ``rows``. Each read takes place in an LMDB transaction of the caller, which is checked after it:
-    growing the map ends the transactions of this process, and then LMDB may reuse their pages. Such a read raises
-    lmdb.Error, as one through a cursor does."""
+    """Reads the table ``rows``. Each read runs in an LMDB transaction of the caller, which is checked afterwards:
+    growing the map ends the transactions of this process, and LMDB may then reuse their pages. Such a read raises
+    lmdb.Error, as a read through a cursor does."""
 
     __slots__ = ("_descriptor", "_size", "_tree")
 
@@ -58,7 +58,7 @@ class LeafFile:
         return os.path.samestat(os.fstat(self._descriptor), file)
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):  # its construction was interrupted
+        with contextlib.suppress(AttributeError, OSError):  # the constructor was interrupted
             os.close(self._descriptor)
 
     def entries(
@@ -74,7 +74,8 @@ class LeafFile:
         return self._read(txn, lambda walk: walk.values(low, high, limit, ts))
 
     def _read(self, txn: lmdb.Transaction[bytes], look: Callable[[LeafWalk], _Result]) -> _Result:
-        """Call ``look`` with a walk over the table as ``txn`` sees it. A fault counts only if it is found twice."""
+        """Call ``look`` with a walk over the table as ``txn`` sees it. A fault is reported only if it is found
+        twice."""
         at = txn.id()
         seen, root, depth = self._tree
         if seen != at:

@@ -2,8 +2,8 @@
 and their table are in pin_table.
 
 A pin is taken at the boundary that its transaction sees, or at a lower timestamp that the caller already holds by a
-registered snapshot or another pin. So everything that the pin sees is in base and history when its row appears. From
-then on the row keeps it there.
+registered snapshot or another pin. So everything that the pin sees is in the base and the history when its row appears.
+From then on the row keeps it there.
 
 Times are wall-clock times, because they must mean the same in every process and after a restart.
 """
@@ -32,7 +32,7 @@ _MOST_LEASES = 1024
 
 
 class _Place(NamedTuple):
-    """Where a pin is: its timestamp, its keyspaces and their prefixes; None for all."""
+    """The position of a pin: its timestamp, its keyspaces and their prefixes; None for all keyspaces."""
 
     ts: int
     keyspaces: tuple[str, ...] | None
@@ -51,8 +51,8 @@ class Leases:
         self._time = time
         self._owner = owner
         self._leased: dict[bytes, tuple[bytes, bytes, int | None]] = {}
-        """By the key of a lease its row, and what it says: the id, and the timestamp if it is that of a writer. A hint,
-        compared with the row each time; any thread replaces an entry as a whole."""
+        """For each lease, by key: its row, and what that says, which is the id and, for a writer, the timestamp. A
+        hint, compared with the row each time. Any thread replaces an entry as a whole."""
 
     def _note_removal(self, txn: lmdb.Transaction[bytes], ts: int) -> None:
         noted = txn.get(_UNPINNED, default=b"", db=self._base.meta)
@@ -79,8 +79,8 @@ class Leases:
         writer: bool = False,
     ) -> PinRow:
         """Take the pin ``name`` for ``ttl`` seconds: at the boundary; at ``at``, which the caller holds by a registered
-        snapshot; or ``beside`` another pin, at its timestamp. It ends with ``process``, if that is given. That of a
-        ``writer`` is the lease of a joined process."""
+        snapshot; or ``beside`` another pin, at its timestamp. If ``process`` is given, the pin ends with it. A
+        ``writer`` pin is the lease of a joined process."""
         check_name(name)
         check_ttl(ttl)
         wanted = check_keyspaces(keyspaces)
@@ -110,7 +110,7 @@ class Leases:
         beside: tuple[str, PinRow] | None,
         wanted: tuple[str, ...] | None,
     ) -> _Place:
-        """Where a pin can be taken in this transaction."""
+        """The position at which a pin can be taken in this transaction."""
         boundary = self._base.boundary_in(txn) or 0
         ts = boundary if at is None else at
         names = wanted
@@ -188,7 +188,7 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def leave(self, token: str) -> list[PinRow]:
-        """Remove the user from its pin. A shared pin is removed with its last user, and returned; one with an owner
+        """Remove the user from its pin. A shared pin is removed with its last user, and returned. A pin with an owner
         stays."""
         return self._base.write(lambda txn: self._left(txn, token), refuses=True)
 
@@ -278,8 +278,8 @@ class Leases:
         return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
 
     def leased_from(self, name: str, identity: bytes) -> int | None:
-        """The timestamp of the lease of a joined process; None if it was removed. A lease that has expired counts until
-        then: nothing that it keeps is gone."""
+        """The timestamp of the lease of a joined process; None if it was removed. An expired lease counts until it is
+        removed: nothing that it keeps is gone yet."""
         base, key = self._base, name.encode()
         data = base.read(lambda txn: txn.get(key, db=base.pins.table))
         if data is None:
@@ -321,7 +321,7 @@ def _prolonged(row: PinRow, now: float, ttl: float) -> PinRow:
 
 
 def _the_one(row: PinRow | None, identity: bytes | None) -> PinRow | None:
-    """``row``, if its pin has this ``identity``, or if ``identity`` is None."""
+    """``row``, if the pin has this ``identity`` or ``identity`` is None; otherwise None."""
     return row if row is not None and identity in (None, row.id) else None
 
 
@@ -363,7 +363,7 @@ def check_process(pid: object) -> Identity | None:
 
 
 def describe_owner(where: str, program: str | None = None, pid: int | None = None) -> str:
-    """Describe the process that takes a pin: this one, or the one that it works for."""
+    """Describe the process that takes a pin: this process, or the one that it works for."""
     if program is None:
         program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     place = f", {where}" if where else ""

@@ -1,12 +1,12 @@
-"""The entries of a stretch of the rows, decoded from LMDB's leaf pages: one copy of each key and value.
+"""Decodes the entries of a stretch of rows from LMDB's leaf pages, with a single copy of each key and value.
 
-LMDB's cursor copies key and row. The keyspace's prefix and the row's timestamp are then cut off, which copies both
-again. Here they are copied once. Compiled, that takes less than half the time; interpreted, it takes longer than the
-cursor. So only a compiled build reads this way, see ``leaf_file``.
+LMDB's cursor copies the key and the row. Cutting off the keyspace's prefix and the row's timestamp then copies both
+again. This module copies them once. Compiled, it takes less than half the time of the cursor; interpreted, it takes
+longer. So only a compiled build reads this way, see ``leaf_file``.
 
 The layout of pages is described in ``pages``. This module only reads. The caller holds an LMDB read transaction open,
-and checks afterwards that it still is: LMDB reuses no page that the transaction sees, so until then the pages do not
-change. If it was ended meanwhile, a page may have any content. No content makes this read outside of a page or run
+and checks afterwards that it is still open. LMDB reuses no page that the transaction sees, so the pages do not change
+while it is. If it was ended meanwhile, a page may have any content. No content makes this read outside of a page or run
 forever: each leaf but the first adds to what was read, and ``limit`` ends it. An unexpected page raises Unreadable or
 IndexError.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from lowtide.engine.base.pages import Unreadable
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # compiled, an integer of the machine; nothing of it is needed at run time
+    from mypy_extensions import i64  # a machine integer if compiled; not needed at run time
 
     from lowtide.engine.base.chunks import Entry
 
@@ -32,9 +32,9 @@ _OVERFLOW: Final = 4
 _DIRTY: Final = 16
 """A flag that only matters in memory; ignored here."""
 _LARGE: Final = 1
-"""The flag of a node whose value lies on pages of its own."""
+"""The flag of a node whose value has pages of its own."""
 _MOST_BYTES: Final = 64 << 20
-"""The bytes of large values after which a stretch ends: the usual number of them would fill the memory."""
+"""A stretch ends after this many bytes of large values: the usual number of them would exhaust the memory."""
 
 
 class LeafWalk:
@@ -57,14 +57,14 @@ class LeafWalk:
     def entries(
         self, low: bytes, high: bytes | None, limit: int, ts: int, strip: int
     ) -> tuple[list[Entry], bytes | None]:
-        """Of up to ``limit`` rows with ``low <= key < high``, those visible at ``ts``, in order, as keys without their
-        first ``strip`` bytes and values; and the last key that was read, None if the range is exhausted. Fewer rows if
-        they are large."""
+        """The entries visible at ``ts`` among up to ``limit`` rows with ``low <= key < high``, in order, as keys
+        without their first ``strip`` bytes and values; and the last key read, None if the range is exhausted. Reads
+        fewer rows if they are large."""
         found: list[Entry] = []
         return found, self._read(low, high, limit=limit, ts=ts, strip=strip, entries=found, values=None)
 
     def values(self, low: bytes, high: bytes | None, limit: int, ts: int) -> tuple[list[bytes], bytes | None]:
-        """As ``entries``, without keys."""
+        """The same as ``entries``, without keys."""
         found: list[bytes] = []
         return found, self._read(low, high, limit=limit, ts=ts, strip=0, entries=None, values=found)
 
@@ -151,8 +151,8 @@ class LeafWalk:
         return number
 
     def _add_entries(self, page: bytes, first: i64, end: i64, ts: i64, strip: i64, found: list[Entry]) -> i64:
-        """Add the visible entries of the nodes from ``first`` to before ``end`` of a leaf; return where it stopped:
-        earlier if there are many bytes of large values."""
+        """Add the visible entries of the nodes from ``first`` to before ``end`` of a leaf. Returns where it stopped,
+        which is before ``end`` if large values add up to many bytes."""
         size: i64 = len(page)
         place = first
         while place < end:
@@ -177,7 +177,7 @@ class LeafWalk:
         return place
 
     def _add_values(self, page: bytes, first: i64, end: i64, ts: i64, found: list[bytes]) -> i64:
-        """As ``_add_entries``, without keys."""
+        """The same as ``_add_entries``, without keys."""
         size: i64 = len(page)
         place = first
         while place < end:
@@ -226,14 +226,14 @@ def _short(page: bytes, at: i64) -> i64:
 
 
 def _long(page: bytes, at: i64) -> i64:
-    """The number of a page: no file has as many as to need the upper two of its eight bytes."""
+    """The number of a page. No file has so many pages that the upper two of the eight bytes are needed."""
     if _short(page, at + 6):
         raise Unreadable("the number of a page is too large")
     return _short(page, at) | _short(page, at + 2) << 16 | _short(page, at + 4) << 32
 
 
 def _ts(page: bytes, at: i64) -> i64:
-    """The timestamp of a row; that of a tombstone is negative, or in plain Python larger than any other."""
+    """The timestamp of a row. For a tombstone it is negative or, in plain Python, larger than any other."""
     ts: i64 = 0
     end: i64 = at + _TS
     while at < end:

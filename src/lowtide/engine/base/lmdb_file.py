@@ -1,7 +1,8 @@
 """An open LMDB file: its transactions, the growth of its map, and the check of its pages.
 
 Growing the map ends the read transactions that are running, and so does an exchange of the file (see exchange). Such
-reads are repeated: see ``_again``. If another process has exchanged the base, it is followed there (see place).
+reads are repeated: see ``_again``. If another process has exchanged the base, this process continues with the new one
+(see place).
 
 Locks, in the order in which they are taken:
 
@@ -54,7 +55,7 @@ class LmdbFile(ABC):
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[Any]] = env.begin
         self._writer = 0
-        """The thread that writes, under ``writing``; it has nothing to follow: there is no exchange while it does."""
+        """The thread that writes, under ``writing``. It need not follow: no exchange happens while it writes."""
         self._repeating = 0
         """The thread that repeats a read, under ``_growing``. It must not wait for ``writing``, so it does not follow:
         its read began before the exchange."""
@@ -86,13 +87,13 @@ class LmdbFile(ABC):
                 raise self.soundness.met(error) from error
             if isinstance(error, lmdb.MapResizedError):
                 if self._repeating == threading.get_ident():
-                    raise error  # to the loop that repeats this read, which gives up ``_growing`` before it goes on
+                    raise error  # to the loop that repeats this read, which releases ``_growing`` first
                 self.sync_map_size()
             elif type(error) not in _GROWING:
                 raise Error(f"LMDB could not read {self.directory}: {error}") from error
             try:
                 return self._repeated(attempt)
-            except lmdb.MapResizedError as grown:  # once more, by another process
+            except lmdb.MapResizedError as grown:  # another process has grown the map again
                 error = grown
 
     def _repeated(self, attempt: Callable[[], _Result]) -> _Result:
@@ -115,7 +116,7 @@ class LmdbFile(ABC):
 
         A helper process must not grow its owner's map: there the caller gets MapFullError. With ``refuses``, ``change``
         raises Lowtide's errors only before it has written anything. The empty transaction is then committed, because a
-        commit never waits, while an abort might.
+        commit never waits, whereas an abort might.
         """
         if self.abandoned:
             self._refuse()  # before the lock, which a thread of the parent may have held
@@ -173,8 +174,8 @@ class LmdbFile(ABC):
 
     @contextlib.contextmanager
     def other_writers_out(self) -> Iterator[Callable[[], None]]:
-        """Keep all processes from writing, by LMDB's writer lock, until the block ends or calls the function that it
-        gets. The environment must not be closed before. The caller holds ``writing``."""
+        """Keep all processes from writing, by LMDB's writer lock, until the block ends or calls the function that it is
+        given. The environment must not be closed before that. The caller holds ``writing``."""
         held: list[lmdb.Transaction[bytes]] = []
 
         def release() -> None:
@@ -193,7 +194,7 @@ class LmdbFile(ABC):
             release()
 
     def follow(self) -> None:
-        """Continue with the base that has taken the place of this one, if another process has compacted it."""
+        """Continue with the base that has replaced this one, if another process has compacted it."""
         if threading.get_ident() in (self._writer, self._repeating) or not self._was_exchanged():
             return
         with self.writing:
@@ -205,11 +206,11 @@ class LmdbFile(ABC):
 
     @abstractmethod
     def _follow(self) -> None:
-        """The same, by a caller that holds ``writing``."""
+        """The same as ``follow``, for a caller that holds ``writing``."""
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for a moment in which no thread is inside LMDB. With many readers
-        there is none, so new ones are kept out meanwhile."""
+        there may be none, so new readers are kept out meanwhile."""
         with self.keep_readers_out():
             txn.abort()
 
@@ -303,5 +304,5 @@ class LmdbFile(ABC):
             self.env.close()  # point: close.base
 
     def _unmap(self) -> None:
-        """Let go of the mark. Its map is closed when the last reader has looked at it."""
+        """Drop the mark. Its map is closed when the last reader has read it."""
         self.moved = self.place.moved = NEVER

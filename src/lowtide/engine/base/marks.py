@@ -25,7 +25,7 @@ _NEWEST = b"newest"
 
 
 class Marked(Protocol):
-    """Something that has marks: a base."""
+    """An object that has marks: a base."""
 
     @property
     def meta(self) -> TableHandle: ...

@@ -1,8 +1,8 @@
 """Whether a store is on a read-only file system, where no process can write.
 
-There a reader needs no lock and cannot have one: nothing changes. A read-only *mount* is different. The same files may
-be writable through another mount, and then a reader that is not in LMDB's table of readers could have its pages
-overwritten.
+A reader needs no lock there, because nothing changes, and cannot take one. A read-only *mount* is different. The same
+files may be writable through another mount, and then a reader that is not in LMDB's table of readers could have its
+pages overwritten.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_read_only(directory: Path) -> bool:
-    """Whether the file system of ``directory`` is read-only for every process; False where that is not known."""
+    """Whether the file system of ``directory`` is read-only for every process; False if that is not known."""
     try:
         if not os.statvfs(directory).f_flag & os.ST_RDONLY:
             return False
@@ -40,7 +40,7 @@ def not_writable(directory: Path, error: OSError) -> Error | None:
 
 def says_read_only(mounts: str, major: int, minor: int) -> bool:
     """Whether the list of ``mounts`` shows the device with a file system that is read-only itself. The options of the
-    file system are the last word of a line, those of the mount the sixth."""
+    file system are the last word of a line, and those of the mount are the sixth."""
     for line in mounts.splitlines():
         mount, _, system = line.partition(" - ")
         words = mount.split()

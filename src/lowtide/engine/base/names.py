@@ -12,7 +12,7 @@ MAX_NAME = 200
 
 
 def check_name(name: object, what: str = "pin") -> None:
-    """Raise UsageError if this cannot be the name of a ``what``."""
+    """Raise UsageError if ``name`` is not a valid name for a ``what``."""
     if not isinstance(name, str) or not name:
         raise UsageError(f"the name of a {what} must be a non-empty string, not {name!r}")
     try:

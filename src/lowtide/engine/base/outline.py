@@ -1,8 +1,8 @@
 """The distribution of rows in a range of keys: about how many there are, and the keys that cut them evenly.
 
-It is read from LMDB's pages, in milliseconds for any number of rows: all branch pages of the range, and the headers of
-its leaves, or of an even sample of them if there are many. In each branch page that contains a cut, all leaves are
-read, and the exact row is found in its leaf.
+It is computed from LMDB's pages, in milliseconds for any number of rows. It reads all branch pages of the range, and
+the headers of its leaves, or of an even sample of them if there are many. In each branch page that contains a cut, all
+leaves are read, and the exact row is found in its leaf.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ _FEWEST_OF_A_STRETCH = 2
 
 
 class PagedRows(Protocol):
-    """Gives the pages of the file that a transaction reads."""
+    """An object that provides the pages of the file that a transaction reads."""
 
     def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile: ...
 
 
 class Outline(NamedTuple):
-    """The result. ``rows`` is about how many rows count: by default all, including tombstones. ``cuts`` are full keys
-    in the range. ``heavy`` says whether many values are so large that they are stored outside the B+tree's leaves."""
+    """The result. ``rows`` estimates the number of rows that count: by default all, including tombstones. ``cuts`` are
+    full keys in the range. ``heavy`` says whether many values are so large that they are stored outside the B+tree's
+    leaves."""
 
     rows: int
     cuts: list[bytes]
@@ -77,7 +78,7 @@ class _Look:
         self._counts_all = True
         """Whether there are so few leaves that all of them are read."""
         self._known: dict[int, int] = {}
-        """What was counted in leaves with ``below``."""
+        """The counts of leaves with ``below``, by page."""
 
     def _leaf(self, branch: int, index: int) -> int:
         number = self._pages.child(branch, index)
@@ -91,15 +92,15 @@ class _Look:
         return [self._leaf(stretch.page, index) for index in range(stretch.first, stretch.end)]
 
     def _located(self, stretch: LeafSpan) -> list[int]:
-        """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves it is all
-        rows, as if the share that counts were the same everywhere in the stretch."""
+        """The number of rows in each leaf of a stretch, to locate a position among them. With ``below`` and many leaves
+        all rows are counted, as if the share of rows that count were the same everywhere in the stretch."""
         if self._below is None or self._counts_all:
             return self._leaves(stretch)
         children = (self._pages.child(stretch.page, index) for index in range(stretch.first, stretch.end))
         return [self._pages.count(number, LEAF) for number in children]
 
     def counts(self, stretches: list[LeafSpan], parts: int) -> list[float]:
-        """About how many rows the leaves of each stretch have."""
+        """Estimates of the number of rows in the leaves of each stretch."""
         wanted = min(max(_LEAST_SAMPLE, _SAMPLE_OF_A_PART * parts), _LARGEST_SAMPLE)
         if self._below is not None:
             wanted = min(wanted, _LEAST_SAMPLE // 2)
@@ -120,7 +121,7 @@ class _Look:
         return counts
 
     def keys(self, stretches: list[LeafSpan], counts: list[float], parts: int) -> list[bytes]:
-        """The keys of the rows at the cuts; of nearby rows if not all rows count."""
+        """The keys of the rows at the cuts, or of nearby rows if not all rows count."""
         pages = self._pages
         keys: list[bytes] = []
         known: dict[int, list[int]] = {}

@@ -41,7 +41,7 @@ _TXNID_AT = _TABLES_AT + 2 * _TABLE.size + 8
 BRANCH, LEAF, _META_PAGE = 0x01, 0x02, 0x08
 _OVERFLOW = 0x04
 _LARGE = 0x01
-"""The flag of a node whose value lies on pages of its own."""
+"""The flag of a node whose value has pages of its own."""
 _DUPLICATES = 0x04
 """The flag of a table that may have several values for a key."""
 
@@ -93,8 +93,8 @@ def decode_table(record: bytes | None) -> Table:
 
 
 class PageFile:
-    """The mapped file. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one. So is
-    one that is not ``file``, if that is given."""
+    """The mapped file. ``since`` is the LMDB transaction that reads: a file whose newest transaction is older is the
+    wrong file. So is one that is not ``file``, if that is given."""
 
     def __init__(self, path: Path, since: int, file: os.stat_result | None = None) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -158,7 +158,7 @@ class PageFile:
         return self._map[node + _NODE.size : end]
 
     def count_below(self, number: int, bound: bytes) -> int:
-        """How many values of a leaf are smaller than ``bound``, compared by the length of ``bound``."""
+        """How many values of a leaf are smaller than ``bound``, comparing only as many bytes as ``bound`` has."""
         count, length, node_at = self.count(number, LEAF), len(bound), _NODE.unpack_from
         page = self._map[number * self._size : (number + 1) * self._size]
         offsets = unpack_from(f"={count}H", page, _HEADER.size)
@@ -229,23 +229,23 @@ class PageFile:
         return found - before - after
 
     def estimate_between(self, table: Table, low: bytes, high: bytes | None) -> int:
-        """About how many keys of a table have ``low <= key < high``. Exact within one leaf; else it assumes that all
-        subtrees of a level have as many keys as those at the two ends. O(depth)."""
+        """An estimate of the number of keys of a table with ``low <= key < high``. It is exact within one leaf.
+        Otherwise it assumes that all subtrees of a level have as many keys as those at the two ends. O(depth)."""
         if not table.depth or not table.entries:
             return 0
         first, last = self._path(table, low), self._path(table, high)
         size, estimate, inside = 1.0, 0.0, 0
         for one, other in zip(reversed(first), reversed(last), strict=True):
-            if one.number == other.number:  # so what lies between the two is all there is
+            if one.number == other.number:  # the rest of the range is between these two nodes
                 return max(0, round((other.node - one.node - inside) * size + estimate))
             estimate += (one.nodes - one.node - inside + other.node) * size
             size *= (one.nodes + other.nodes) / 2
-            inside = 1  # the node of a branch page that the path goes on through is counted below
+            inside = 1  # the branch node on the path was counted on the level below
         return max(0, round(estimate))
 
     def _path(self, table: Table, bound: bytes | None) -> list[NodePlace]:
-        """Where a key belongs, or the end: the page and the node of each level, from the root to the leaf. In a leaf,
-        the node is the first one that is not below it."""
+        """The position of a key, or of the end: the page and the node on each level, from the root to the leaf. In a
+        leaf, the node is the first one that is not below the key."""
         number, path = table.root, []
         for _ in range(table.depth - 1):
             count = self.count(number, BRANCH)

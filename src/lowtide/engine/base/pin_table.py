@@ -7,7 +7,8 @@ see them. The operations on them (take, renew, remove, expire) are in leases.
 
 Three rules make a pin readable by any process without asking the owner of the store:
 
-* A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
+* A pin is never above the boundary of the transaction that writes it, so the base and the history have everything that
+  it sees.
 * The collector reads this table inside the same LMDB transaction in which it drops versions. A row that exists counts,
   even if it has expired. Rows that have expired, or whose process is gone, are removed in an earlier transaction of
   their own.
@@ -55,8 +56,8 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     shared: bool = False
     """Whether it belongs to its users, and ends with the last of them. Otherwise its owner ends it."""
     writer: bool = False
-    """Whether it is the lease of a joined process, whose transactions may still commit: then deletions after it leave a
-    trace until it ends."""
+    """Whether it is the lease of a joined process, whose transactions may still commit: until it ends, later deletions
+    leave a tombstone."""
 
     @property
     def expires(self) -> float:
@@ -87,8 +88,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def oldest_writer_among(rows: Iterable[PinRow], oldest: int | None) -> int | None:
-    """The oldest commit as of which a transaction may still commit: ``oldest``, of this process, and those of the
-    leases of joined processes in ``rows``, read in the transaction that drops deletions or writes them."""
+    """The oldest commit as of which a transaction may still commit: the minimum of ``oldest``, for this process, and
+    the leases of joined processes in ``rows``, which were read in the transaction that drops or writes tombstones."""
     leased = min((row.ts for row in rows if row.writer), default=None)
     if oldest is None or leased is None:
         return leased if oldest is None else oldest
@@ -111,7 +112,7 @@ class PinTable:
         return self.decoded(name.encode(), row) if row is not None else None
 
     def decoded(self, key: bytes, row: bytes) -> PinRow:
-        """The row of a pin, as it is in the table."""
+        """Decode a row of the table."""
         return self._decoded(key, row)[1]
 
     def put(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:

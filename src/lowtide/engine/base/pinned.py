@@ -1,4 +1,4 @@
-"""The base as it was at a pin, for readers in any process. It consists of base and history only.
+"""The base as it was at a pin, for readers in any process. It reads the base and the history only.
 
 Each read checks the pin's row inside its own LMDB transaction. While the row exists, collectors in all processes keep
 what the pin sees, so the transaction finds all of it. When the row is gone, the read raises SnapshotExpired. The row is
@@ -107,7 +107,8 @@ class PinnedBase:
         return self._base.read(look)
 
     def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]:
-        """The same as ``Base.first``. At a pin it always takes a scan, because the history may have an earlier key."""
+        """The same as ``Base.first``. At a pin the caller must always scan, because the history may have an earlier
+        key."""
         return False, None
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
@@ -120,10 +121,10 @@ class PinnedBase:
         return self._base.read(look)
 
     def present(self, full_keys: list[bytes], ts: int) -> None:
-        """The same as ``Base.present``. At a pin rows have to be read, because the history may have some."""
+        """The same as ``Base.present``. At a pin rows must be read, because the history may have some."""
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
-        """Return None: ``row`` has looked there already."""
+        """Return None: ``row`` has already read the history."""
         return None
 
     def has_history(self, ts: int) -> bool:
@@ -142,7 +143,7 @@ class PinnedBase:
         return self._base.read(look)
 
     def keys_under(self, prefixes: Sequence[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]:
-        """The same as ``Base.keys_under``. At a pin it always takes scans, because the history may have keys."""
+        """The same as ``Base.keys_under``. At a pin the caller must always scan, because the history may have keys."""
         return [None] * len(prefixes)
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:

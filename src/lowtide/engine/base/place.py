@@ -1,7 +1,7 @@
-"""The directory that an open base lies in, and the mark that another one has taken its place.
+"""The directory of an open base, and the mark that another base has replaced it.
 
 A compaction writes a new base beside the old one and exchanges the two directories (see ``exchange``). LMDB's lock file
-lies in the directory, so each base keeps its own. A process that has the old base open may go on reading it: it holds
+is in the directory, so each base keeps its own. A process that has the old base open may continue to read it: it holds
 everything up to the exchange, and no process writes to it any more. It learns of the exchange in two ways:
 
 * Before it writes, under LMDB's writer lock, it compares the file that it has open with the one that has the name. The
@@ -30,14 +30,14 @@ DATA: Final = "data.mdb"
 NEVER: Final = b"\0"
 """The mark of a base that no process can write to."""
 _UNKNOWN: Final = b"\1"
-"""Stands in for a mark that cannot be mapped: names are compared before each read."""
+"""Used in place of a mark that cannot be mapped: names are compared before each read."""
 _MARK_BYTES: Final = 8
 
 _Opened = TypeVar("_Opened")
 
 
 class BasePlace:
-    """The file of an open base, and its mark: ``moved[0]`` is not 0 once another base has taken its place."""
+    """The file of an open base, and its mark: ``moved[0]`` is not 0 once another base has replaced this one."""
 
     __slots__ = ("file", "moved")
 
@@ -46,7 +46,7 @@ class BasePlace:
         self.moved = moved
 
     def is_named(self, data: Path) -> bool:
-        """Whether ``data`` is the file of this base. A file that is gone is not replaced."""
+        """Whether ``data`` is the file of this base. A file that is gone does not count as replaced."""
         try:
             return os.path.samestat(self.file, data.stat())
         except OSError:
@@ -54,8 +54,8 @@ class BasePlace:
 
 
 class HeldDirectory:
-    """A directory that is held open while a base is opened in it, so that its files can be told from those of a
-    directory that takes its name meanwhile."""
+    """A directory that is held open while a base is opened in it, so that its files can be distinguished from those of
+    a directory that takes its name meanwhile."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -70,7 +70,7 @@ class HeldDirectory:
         try:
             return os.path.samestat(os.fstat(self._descriptor), os.stat(self._directory))
         except OSError:
-            return True  # it was removed, which is no exchange
+            return True  # the directory was removed, which is not an exchange
 
     def place(self, *, fixed: bool) -> BasePlace:
         """The place of the base in this directory."""
@@ -87,15 +87,15 @@ class HeldDirectory:
 
 
 def opened_in(directory: Path, opened: Callable[[HeldDirectory], _Opened], undo: Callable[[], None]) -> _Opened:
-    """What ``opened`` returns if all the files that it opened by name in ``directory`` are of one directory. LMDB opens
-    two files by name, and an exchange may come between; then it is undone and tried again."""
+    """Call ``opened`` and return its result, if all files that it opened by name in ``directory`` are of one directory.
+    LMDB opens two files by name, and an exchange may come between them; then the call is undone and repeated."""
     while True:
         with HeldDirectory(directory) as held:
             try:
                 result = opened(held)
                 if held.has_its_name():
                     return result
-            except Exception:  # of LMDB or the file system: the old directory's files are removed
+            except Exception:  # from LMDB or the file system: the old directory's files were removed
                 if held.has_its_name():
                     undo()
                     raise
@@ -117,8 +117,8 @@ def _map_mark(directory: int) -> mmap.mmap | bytes:
 
 
 def allocate_mark(descriptor: int) -> None:
-    """Give ``readers.lock`` the room for a mark, without changing one that is there. A byte beyond the end of the file
-    cannot be read through a map."""
+    """Allocate the mark in ``readers.lock``, without changing an existing one. A byte beyond the end of the file cannot
+    be read through a map."""
     if os.fstat(descriptor).st_size < _MARK_BYTES:
         os.posix_fallocate(descriptor, 0, _MARK_BYTES)
 
@@ -133,7 +133,8 @@ def prepare_mark(directory: Path) -> None:
 
 
 def set_mark(directory: Path, moved: bool) -> None:
-    """Tell every process that has the base in ``directory`` open whether another one has taken its place."""
+    """Set or clear the mark that shows every process with the base in ``directory`` open whether another base has
+    replaced it."""
     with contextlib.suppress(FileNotFoundError):
         descriptor = os.open(directory / READERS, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -17,7 +17,7 @@ class ConsumerPositions:
         self._base = base
 
     def get(self, name: str) -> ConsumerRow | None:
-        """The row of a consumer; None if there is none of this name."""
+        """The row of a consumer; None if there is no consumer of this name."""
         return self._base.read(lambda txn: self._base.consumers.get(txn, name))
 
     def all(self) -> list[tuple[str, ConsumerRow]]:
@@ -49,5 +49,5 @@ class ConsumerPositions:
         return self._base.write(change, refuses=True)
 
     def delete(self, name: str) -> bool:
-        """Remove a consumer. Returns False if there is none of this name."""
+        """Remove a consumer. Returns False if there is no consumer of this name."""
         return self._base.write(lambda txn: self._base.consumers.delete(txn, name))

@@ -1,7 +1,7 @@
 """Whether a base is sound: its pages are examined (see structure) before LMDB reads them.
 
 The process that will write to a base examines all of it, if it is not large. A process that only reads it examines the
-pages that opening reads: a damaged store can still be read elsewhere, to save what can be saved.
+pages that opening reads, so that the undamaged parts of a damaged store can still be read and saved.
 
 A false alarm would do more harm than the damage, because the store then refuses all commits. So a finding counts only
 if a second examination, in a fresh LMDB transaction, finds the same on the same page.
@@ -68,7 +68,7 @@ class Soundness:
             self.on_damage(error)
 
     def met(self, error: lmdb.Error) -> CorruptionError:
-        """The error to raise instead of LMDB's error about a damaged page."""
+        """The error to raise instead of an LMDB error about a damaged page."""
         found = CorruptionError(self._directory / "data.mdb", f"LMDB cannot read a page: {error}; {WHAT_TO_DO}")
         self.note(found)
         return found
@@ -126,7 +126,7 @@ def _walk(env: lmdb.Environment, data: Path, most: int | None, pause: Callable[[
             try:
                 with Examiner(data, txn.id(), pause) as examiner:
                     return _examine(examiner, most).faults
-            except Unreadable as error:  # two commits came between: the transaction's meta page is overwritten
+            except Unreadable as error:  # two commits came in between: the transaction's meta page was overwritten
                 if not attempts:
                     raise CorruptionError(data, f"its meta pages cannot be read: {error}") from error
 

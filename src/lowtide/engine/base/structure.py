@@ -2,16 +2,16 @@
 
 LMDB has no checksums, and trusts its pages: on a damaged one it may raise an error, call abort(), or read outside of
 the map and crash the process. So the pages are examined here, without LMDB. Each page of each table is checked for what
-LMDB takes for granted: its number and kind, that its nodes are inside it, that its keys ascend and are within the
-bounds given by its parent page, that every page is used once, that no free page is in use, and that tables have as many
-entries as they record. LMDB can read and write a file that has no fault here.
+LMDB assumes: its number and kind, that its nodes are inside it, that its keys ascend and are within the bounds given by
+its parent page, that every page is used once, that no free page is in use, and that tables have as many entries as they
+record. LMDB can read and write a file that has no fault here.
 
 It cannot find a changed byte inside a value, or a changed key that still fits its place.
 
 The layout is described in pages. The caller holds an LMDB read transaction in an environment with locks, or knows that
 no process writes the file. LMDB reuses no page of the transaction's state while it is registered. It does overwrite the
-transaction's meta page, with the second commit that follows: hence the meta page is copied once, at the beginning, and
-never read again.
+transaction's meta page, in the second commit that follows. So the meta page is copied once, at the beginning, and never
+read again.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Examiner:
 
     ``pause`` is called after every few pages.
 
-    Raises Unreadable if the file has no meta page of that transaction: it is another file, or there were two commits
+    Raises Unreadable if the file has no meta page of that transaction: it is the wrong file, or there were two commits
     since.
     """
 

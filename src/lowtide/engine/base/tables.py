@@ -1,6 +1,6 @@
-"""The tables of a base for upkeep: all of them, in one LMDB read transaction, of an open base or of a file.
+"""All tables of a base in one LMDB read transaction, for upkeep. The base may be open, or a file.
 
-A file that no process writes is opened read-only, without LMDB's lock file: nothing beside it is created.
+A file that no process writes is opened read-only and without LMDB's lock file, so no file is created beside it.
 """
 
 from __future__ import annotations

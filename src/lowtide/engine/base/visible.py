@@ -27,7 +27,7 @@ class VisibleRows(NamedTuple):
     ts: int
     old: bool
     leaves: LeafFile | None = None
-    """Reads stretches forwards, if that pays, where the history has nothing."""
+    """Reads stretches forwards if the history has nothing for them; None if that does not pay."""
 
     def entries(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int, reverse: bool, strip: int

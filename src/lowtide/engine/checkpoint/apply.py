@@ -1,7 +1,7 @@
 """Applying a checkpoint: rows, history, marks and boundary in one LMDB transaction.
 
 The background thread, the helper process and recovery use the same function. They differ only in where the chains come
-from. It depends only on LMDB, the chains and the live snapshots.
+from. The function depends only on LMDB, the chains and the live snapshots.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TS = itemgetter(0)
 
 
 class _Heads(dict[int, bytes]):
-    """The first bytes of rows, by timestamp: a commit mostly has many rows."""
+    """The first bytes of rows, by timestamp: most commits have many rows."""
 
     def __missing__(self, ts: int) -> bytes:
         head = self[ts] = encode_ts(ts)
@@ -43,7 +43,7 @@ class _Heads(dict[int, bytes]):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTarget:
-    """The goal of a checkpoint: from which boundary to which.
+    """The range of a checkpoint: from which boundary to which.
 
     ``sample`` returns the horizon of the live snapshots and the oldest writer. It is called inside the write
     transaction, in which the pins are read too: a snapshot taken at a pin then counts even if the pin was removed
@@ -58,8 +58,8 @@ class CheckpointTarget:
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What a checkpoint wrote: the number of rows and of versions moved to the history, and ``cells``, which counts
-    these versions by the snapshots that see them. ``cells`` is None if another process had made the checkpoint
-    before."""
+    these versions by the snapshots that see them. ``cells`` is None if another process had already made the
+    checkpoint."""
 
     rows: int
     kept: int
@@ -67,7 +67,7 @@ class Applied:
 
 
 class BoundaryMoved(Error):
-    """Another process moved the boundary meanwhile: the helper of an owner that was killed finished its work."""
+    """Another process moved the boundary meanwhile: the helper of a killed owner finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
         ts, writes = commit.ts, commit.writes
         if commit.names is not None:
             changes.names.update(commit.names)
-        if alone:  # all in C for many writes: a takeover waits for it
+        if alone:  # loops in C for many writes, because a takeover waits for this
             if len(writes) > _FEW:
                 chains.update(zip(writes, zip(repeat(ts), writes.values(), repeat(None)), strict=False))
             else:
@@ -176,7 +176,7 @@ def _apply_batch(
     for key, chain in planned:
         old_row = old_rows.get(key)
         if chain[1] is not None and chain[2] is None and (old_row is None or old_row >= seen_by_nobody):
-            # The result of plan_key, without calling it: nothing that this write supersedes is needed.
+            # The result of plan_key, inlined: nothing that this write supersedes is needed.
             puts.append((key, heads[chain[0]] + chain[1]))
             continue
         plan = plan_key(key, chain, old_row, horizon, oldest_writer)

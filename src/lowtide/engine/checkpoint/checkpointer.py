@@ -1,6 +1,6 @@
-"""Running a checkpoint beside readers and writers.
+"""Runs a checkpoint while readers and writers continue.
 
-The steps. A crash or an error after any of them is harmless.
+These are the steps. A crash or an error after any of them is harmless.
 
 1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
 2. sync the log up to it, so that the boundary is never ahead of the durable log;
@@ -42,7 +42,7 @@ HELPER_FROM = 5_000
 """Rows from which ``checkpointer="auto"`` starts a helper process."""
 
 HELPER_WARM_FROM = 50
-"""Rows from which it uses a helper that is running already, or if a caller waits for the checkpoint: beside a busy
+"""Rows from which it uses a helper if one is already running, or if a caller waits for the checkpoint: beside a busy
 thread each row costs two waits for the GIL."""
 
 
@@ -81,8 +81,8 @@ class Checkpointer:
         self._helper = Helper()
         self._ends_at = log.place
         self._starts_at: LogPosition | None = self._ends_at
-        """Where in the log the commits of the frozen layer, or of the next one to freeze, begin, if that is known; and
-        where they end."""
+        """The position in the log where the commits of the frozen layer, or of the next layer to freeze, begin, if that
+        is known; and the position where they end."""
         self._hurry = False
         self._pause = 0.0
         self._not_before = 0.0
@@ -95,7 +95,7 @@ class Checkpointer:
         """The bytes appended to the log at which the next checkpoint is due."""
 
     def resume(self, pending: int) -> None:
-        """So many bytes of the log are above the boundary already. Called before the store is used."""
+        """Record that ``pending`` bytes of the log are already above the boundary. Called before the store is used."""
         self._starts_at = None
         self.due_at -= min(pending, self._options.checkpoint_bytes)
 
@@ -137,7 +137,7 @@ class Checkpointer:
         logger.warning("checkpoint failed; commits and reads continue, and it will be retried: %s", self.last_failure)
 
     def may_try(self) -> bool:
-        """Whether the background may retry now: the pauses grow with each failure."""
+        """Whether the background may retry now. The pauses grow with each failure."""
         return not self._pause or self._options.clock.monotonic() >= self._not_before
 
     def _once(self) -> None:

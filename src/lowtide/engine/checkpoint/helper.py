@@ -1,10 +1,10 @@
 """A checkpoint in a process of its own.
 
-Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL twice.
-In another process it takes a fraction of a second. The helper follows the log, so a request only says up to which
-commit to go. The helper asks for the live snapshots when it has its write transaction. It is started when first needed,
-and serves one request after the other over its standard input and output, as length-prefixed MessagePack. It ends when
-its input is closed, that is, with its owner.
+In a process with a busy Python thread, a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for
+the GIL twice. In a process of its own it takes a fraction of a second. The helper follows the log, so a request only
+names the last commit to apply. The helper asks for the live snapshots once it has its write transaction. It is started
+when first needed, and serves one request after the other over its standard input and output, as length-prefixed
+MessagePack. It ends when its input is closed, that is, with its owner.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class HelperRequest(msgspec.Struct, frozen=True):
 
 
 class HelperSample(msgspec.Struct, frozen=True):
-    """The live snapshots, for a helper that has its write transaction."""
+    """The live snapshots, sent to a helper that has its write transaction."""
 
     live: tuple[int, ...]
     oldest_writer: int | None
@@ -194,8 +194,9 @@ def _lost(code: int, message: str) -> HelperLost:
 def serve() -> None:
     """The main loop of the helper: requests in, responses out, until the input ends.
 
-    A checkpoint makes millions of objects and no cycles, over which the cyclic collector would walk again and again. So
-    it runs only between requests, when hardly any objects are left."""
+    A checkpoint creates millions of objects and no cycles, and the cyclic collector would walk over them again and
+    again. So it runs only between requests, when hardly any objects are left.
+    """
     gc.disable()
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while data := receive(requests):

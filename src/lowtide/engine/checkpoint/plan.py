@@ -1,7 +1,7 @@
-"""What a checkpoint does with one key: a pure function, so that tests can check the rule of garbage on it.
+"""What a checkpoint does with one key, as a pure function, so that tests can check the garbage rule on it.
 
-The newest version of the key up to the new boundary becomes its row in the base. The older ones, and the row that the
-base had, are superseded. Each moves to the history iff a live snapshot sees it, and is dropped otherwise.
+The newest version of the key up to the new boundary becomes its row in the base. The older ones, and the previous row
+of the base, are superseded. Each moves to the history if and only if a live snapshot sees it, and is dropped otherwise.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A holder is a live snapshot or a pin. It keeps versions for a timestamp, of all keyspaces or of a few, its *scope*. A
 superseded version counts for a holder iff, among the timestamps of the holders whose scope covers its key, the holder's
-is the only one that sees it. Two holders at the same timestamp are both counted with what they keep together: ending
-one of them frees nothing.
+is the only one that sees it. Two holders at the same timestamp are each charged with what they keep together, although
+ending one of them frees nothing.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """When to collect: a little when a snapshot ends, the rest in the background.
 
-Every commit prunes the chains it touches. What is left to collect was held by a snapshot that has ended: the chains in
-``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. If the commit lock is free, it
-prunes a few chains at once, and otherwise leaves them to the background; it never waits.
+Every commit prunes the chains it touches. What remains to be collected was held by a snapshot that has ended: the
+chains in ``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. If the commit lock is
+free, it prunes a few chains at once, and otherwise leaves them to the background; it never waits.
 
 A pass over all held chains that finds little is not repeated until as many snapshots have ended as it examined chains,
-or until the oldest snapshot ends. So its cost stays in proportion, however many short transactions run beside a long
+or until the oldest snapshot ends. So its cost stays proportional, however many short transactions run beside a long
 one.
 
 The history is swept by rows. The ledger counts how many of its versions are live and how many are garbage. The garbage
 is swept once it outnumbers the live versions by more than ``threshold``. So the history is at most twice what live
-snapshots and pins see, plus ``threshold``, and the versions that a sweep walks are in proportion to those it drops.
-Smaller amounts are swept when the oldest snapshot or a pin ends, or after ``threshold`` snapshots have ended.
+snapshots and pins see, plus ``threshold``, and the number of versions that a sweep walks is proportional to the number
+it drops. Smaller amounts are swept when the oldest snapshot or a pin ends, or after ``threshold`` snapshots have ended.
 
 Who writes: any thread appends to ``_released`` and ``_kept``; the one running pass drains them, under ``_busy``, and is
 the only user of the ledger. Any thread sets ``_everywhere``, ``_chains_wanted``, ``_history_wanted`` and ``_eager``;
@@ -49,9 +49,9 @@ _MOST_KEPT = 64
 class Collector:
     """Drops versions that no snapshot sees any more, from chains and from the history.
 
-    ``prune`` drops versions from up to a given number of chains under the commit lock; it returns None if it may not
-    wait for the lock and the lock is taken. ``sample`` reads the horizon, ``oldest_writer`` the oldest snapshot that
-    may still commit.
+    ``prune`` drops versions from up to a given number of chains under the commit lock; it returns None if the lock is
+    taken and it may not wait. ``sample`` reads the horizon, ``oldest_writer`` the oldest snapshot that may still
+    commit.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Collector:
         self._want_history()
 
     def look_at_chains(self) -> None:
-        """Have the background prune the chains, because a snapshot has ended that they keep versions for."""
+        """Have the background prune the chains, because a snapshot that they keep versions for has ended."""
         self._want(True)
 
     def dropped(self, ts: int) -> None:
@@ -161,7 +161,7 @@ class Collector:
             self._call()
 
     def _want_history(self) -> None:
-        """Have the background sweep the history, but the chains only if another call requests that."""
+        """Have the background sweep the history. It prunes the chains only if another call requests that."""
         self._history_wanted = True
         self._call()
 
@@ -191,7 +191,7 @@ class Collector:
                 self.failures += 1
                 logger.warning("sweeping the history failed; nothing is lost, the next sweep will retry: %s", error)
         if self.wanted:  # point: collect.ended
-            self._wake()  # a request that came meanwhile found this one running
+            self._wake()  # a request that arrived meanwhile found this pass running
         return dropped
 
     @contextlib.contextmanager
@@ -221,9 +221,9 @@ class Collector:
             self._decide()
         dropped = self._sweep(1 << 62 if thorough else _HISTORY_BUDGET)
         self._last_seers = self._ledger.last_seers
-        for kept in self._kept.copy():  # not those that are added meanwhile: their hints would be replaced
+        for kept in self._kept.copy():  # not those added meanwhile: their hints would be replaced
             self._hint(kept)
-        bound = self._sample().bound  # read first: a writer missing from the answer below draws no smaller timestamp
+        bound = self._sample().bound  # read first: a writer that the next line misses draws no smaller timestamp
         oldest = self._oldest_writer()  # point: sweep.writers
         sweep_tombstones(self._base, oldest if oldest is not None else bound, _HISTORY_BUDGET)
         return dropped
@@ -268,7 +268,7 @@ class Collector:
         elif ledger.counting:
             ledger.all_counted(swept.boundary)
         if not self._rest and ledger.unseen > 0:
-            # The last seers of what ended meanwhile are known. If they are not, the counts were wrong.
+            # The last seers of versions that ended meanwhile are known. Otherwise the counts were wrong.
             self._everywhere = self._everywhere or not ledger.left_by
             self._want_history()
         return swept.dropped

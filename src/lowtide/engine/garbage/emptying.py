@@ -1,15 +1,15 @@
-"""Emptying a keyspace that no reader knows any more straight in the base: no log, no versions in memory.
+"""Empties a keyspace that no reader knows any more, directly in the base: no log, no versions in memory.
 
-It is right under three conditions:
+This is correct under three conditions:
 
-* The commit ``since`` or an earlier one removed its name, and the base holds all commits up to it. So no layer has a
-  version of the keyspace, and none will: nothing writes to it any more.
+* The commit ``since`` or an earlier one removed its name, and the base holds all commits up to it. So no layer has, or
+  will have, a version of the keyspace: nothing writes to it any more.
 * No live snapshot or pin is older than ``since``. They are read inside the write transaction, as a checkpoint reads
-  them. A snapshot that is missing there draws a later timestamp, so none ever sees a row that is removed.
+  them. A snapshot that is missing there draws a later timestamp, so no snapshot ever sees a row that is removed.
 * The log has no commit that wrote to the keyspace. So the log and the base agree, and ``verify`` can compare them.
 
-A copy of the base and a log that goes on from it would keep the rows: the caller counts this as a change of the base
-without the log (``base/direct.py``), before it forgets the keyspace.
+A copy of the base, brought up to date from the log, would keep the rows. So the caller counts this as a change of the
+base without the log (``base/direct.py``), before it forgets the keyspace.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ STEP: Final = 2_000
 
 
 def empty_keyspace(base: Base, prefix: bytes, since: int, first_kept: int, sample: Callable[[], Exact]) -> bool:
-    """Remove all rows of a keyspace. Returns False if that must be done in transactions: then some may be removed.
+    """Remove all rows of a keyspace. Returns False if the rest must be deleted in transactions; some rows may be
+    removed by then.
 
-    ``first_kept`` is the first commit that the log has. ``sample`` returns the horizon of the live snapshots."""
+    ``first_kept`` is the first commit that the log has. ``sample`` returns the horizon of the live snapshots.
+    """
     while True:
         done = base.write(lambda txn: _step(base, txn, prefix, since=since, first_kept=first_kept, snapshots=sample()))
         if done is not None:

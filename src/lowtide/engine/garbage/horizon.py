@@ -1,4 +1,4 @@
-"""The rule that decides what is garbage, and the watermark rule for comparison.
+"""The exact rule for what is garbage, and the watermark rule for comparison.
 
 A superseded version is visible on ``[begin, end)``. It may be dropped iff no live snapshot ``t`` has ``begin <= t <
 end``, provided ``end <= bound``, where ``bound`` is a published timestamp that was read *before* the set of live
@@ -42,8 +42,8 @@ class Exact:
 
     def for_ended(self) -> Exact:
         """The same rule for versions that ended at or before ``bound``, as those of a checkpoint did. No snapshot taken
-        at or after ``bound`` sees one of them. There nearly always is one in a busy store, and without it a checkpoint
-        often has none to keep anything for."""
+        at or after ``bound`` sees one of them. A busy store nearly always has such a snapshot, and without it a
+        checkpoint often has no snapshot to keep anything for."""
         older = bisect_left(self.live, self.bound)
         return self if older == len(self.live) else type(self)(self.live[:older], self.bound)
 
@@ -59,8 +59,8 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Watermark(Exact):
-    """The rule of most stores: every version that ended after the oldest snapshot is kept, whether or not one sees
-    it."""
+    """The rule of most stores: every version that ended after the oldest snapshot is kept, whether or not a snapshot
+    sees it."""
 
     mark: int = field(init=False)
 

@@ -3,11 +3,12 @@
 A superseded version is seen by a run of neighbours among the live timestamps: those in ``[begin, end)``. All versions
 of one keyspace with the same first and last seer have the same fate, so the ledger counts them together, in one *cell*.
 When a timestamp is no longer live, the cells that begin or end with it shrink to the next live one. A cell without a
-live timestamp is garbage. This is known without reading a single version.
+live timestamp is garbage. No version has to be read to find this out.
 
 The checkpoint that adds versions counts their cells. A sweep subtracts what it drops. What was not counted (before the
 first sweep of an opened store, or when a helper process died before it answered) is counted by a sweep of everything.
-That sweep meets every such version: it walks in the order of ends, and checkpoints only add behind it.
+That sweep visits every such version: it walks in the order of ends, and checkpoints add only after the position that it
+has reached.
 
 Who writes: the collector's one running pass, under its lock. The ledger and the sweep it counts for must agree on the
 live snapshots, so ``settle`` is called with the sample of the sweep's own transaction.
@@ -106,9 +107,9 @@ class Ledger:
         self._cells, self.unseen, self.left_by, self.counting = {}, 0, set(), True
 
     def counted(self, cells: Mapping[Cell, int]) -> None:
-        """Add versions that the sweep of everything has met and kept."""
+        """Add versions that the sweep of everything has visited and kept."""
         self._count(cells.items())
 
     def all_counted(self, upto: int) -> None:
-        """Record that the sweep of everything has met every version of the base at its boundary ``upto``."""
+        """Record that the sweep of everything has visited every version of the base at its boundary ``upto``."""
         self.upto, self.counting = max(self.upto, upto), False

@@ -2,7 +2,8 @@
 
 For every live or future snapshot, ``read(pruned(chain)) == read(chain)``. The four rules of other collectors are
 special cases. An aborted version never reaches a chain. A tombstone is the newest version and stays until the base has
-it. A sole survivor goes with its layer when the base has it. An unpublished version has ``end > bound``, or no end.
+it. A sole remaining version is dropped with its layer when the base has it. An unpublished version has ``end > bound``,
+or no end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sweeping the history: dropping what was kept for a snapshot after the snapshot has ended.
 
-The work is in proportion to what can be reclaimed. A version that only snapshot ``s`` still saw ended after ``s`` and
-at or before the next live snapshot ``n``. The history is ordered by end, so when ``s`` ends, exactly the stretch ``(s,
+The work is proportional to what can be reclaimed. A version that only snapshot ``s`` still saw ended after ``s`` and at
+or before the next live snapshot ``n``. The history is ordered by end, so when ``s`` ends, exactly the stretch ``(s,
 n]`` is worth walking. Versions in it that are still seen are skipped. Tombstone rows are swept in the order of their
 timestamps, up to the oldest writer that could conflict with them.
 
@@ -116,9 +116,9 @@ def _find_garbage(
 
 
 def sweep_tombstones(base: Base, oldest_writer: int, budget: int) -> int:
-    """Drop the tombstone rows that no writer can conflict with any more: none of this process, of which
-    ``oldest_writer`` is the oldest, and none of a joined process. The leases of those are read in the transaction that
-    drops, so a lease that exists has lost nothing that was deleted after it."""
+    """Drop the tombstone rows that no writer can conflict with any more: neither one of this process, where
+    ``oldest_writer`` is the oldest, nor one of a joined process. The leases of joined processes are read in the
+    transaction that drops, so a lease that exists has lost no deletion that came after it."""
     if base.read(lambda txn: txn.stat(base.tombstones))["entries"] == 0:
         return 0
 

@@ -2,7 +2,7 @@
 
 The cursor maps the segment it is in, and moves on when the next commit is in the next segment. It takes no lock and
 retains nothing: a segment may be released and recycled while it is mapped. A frame is copied before it is checked, and
-the checksum is salted by the segment, so a copy that passes is a commit of this log, whatever the file has become
+the checksum is salted by the segment, so a copy that passes is a commit of this log, whatever has happened to the file
 since. If the next commit is gone, the cursor raises an error; it never skips.
 
 One thread at a time may use a cursor.
@@ -34,7 +34,7 @@ class Released(Error):
 
 
 class LogPosition(NamedTuple):
-    """Where a commit ends: the segment's number, the offset behind its frame, and its checksum."""
+    """The end of a commit: the number of its segment, the offset after its frame, and its checksum."""
 
     sequence: int
     offset: int
@@ -42,7 +42,7 @@ class LogPosition(NamedTuple):
 
 
 class LogCursor:
-    """A position in the log, behind commit ``position``, which ends at ``place`` if that is known."""
+    """A position in the log, after commit ``position``, which ends at ``place`` if that is known."""
 
     def __init__(self, directory: Path, store_id: bytes, position: int, place: LogPosition | None = None) -> None:
         self._directory = directory
@@ -92,7 +92,7 @@ class LogCursor:
                 yield [commit]
 
     def _next_many(self, upto: int) -> list[Commit]:
-        """The next commits of this segment that are adjacent; none if ``_next`` must look."""
+        """The next adjacent commits of this segment; empty if ``_next`` must be called."""
         if self._map is None or self._header is None or self._ts != self.position:
             return []
         payloads, offset, crc = frames_after(
@@ -113,7 +113,7 @@ class LogCursor:
         while (seen := peek(self._map, self._offset)) is not None:
             length, crc, ts = seen
             if ts <= self.position and ts == self._ts + (length > FRAME_HEADER):
-                # Before the cursor's position: not checked itself, but the next frame is, and it chains to this one.
+                # A frame before the position is not checked itself, but the next frame is, and it chains to this one.
                 self._offset += length
                 self._crc, self._ts = crc, ts
                 continue

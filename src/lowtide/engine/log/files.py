@@ -5,7 +5,7 @@ and a new name. Its blocks are allocated already, so a commit into it changes no
 
 Who writes: the writer calls ``take`` and ``retire`` under the commit lock, the background calls ``release`` and
 ``prepare``. ``_lock`` guards the lists and is never held during a file operation. ``_releasing`` is held by a release,
-and by a reader that needs the files to stay. A release that finds it taken is left to the next checkpoint.
+and by a reader that needs the files to stay. If it is taken, the release is left to the next checkpoint.
 """
 
 from __future__ import annotations

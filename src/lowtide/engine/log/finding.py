@@ -127,8 +127,8 @@ def microseconds(time: float) -> int:
 
 
 def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int | None:
-    """The commit before the first one of this segment, up to ``last``, that is later than ``moment``. That may be the
-    one before the segment. None if the segment no longer exists."""
+    """The commit before the first one of this segment, up to ``last``, that is later than ``moment``. It may be the
+    last commit before the segment. None if the segment no longer exists."""
     found = map_segment(segment.path)
     if found is None:
         return None
@@ -182,7 +182,8 @@ def commits_with(directory: Path, store_id: bytes, full_key: bytes, since: int, 
 
 
 def _mentions(segment: Segment, sought: bytes) -> bool:
-    """Whether these bytes occur in the segment. True if it no longer exists: the reader will notice that."""
+    """Whether these bytes occur in the segment. True if the segment no longer exists: the caller will notice that when
+    it reads."""
     found = map_segment(segment.path)
     if found is None:
         return True

@@ -2,7 +2,7 @@
 
 Recovery needs the segments above the boundary. Others are kept while they and all newer segments fit into
 ``feed_bytes``, or while a consumer has not acknowledged all of them, up to ``consumer_bytes`` and ``consumer_age``. The
-oldest segments go first, so there are no gaps.
+oldest segments are released first, so there are no gaps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Retention:
     def floor(
         self, segments: Sequence[ClosedSegment], boundary: int, positions: Collection[int], now: float, current: int = 0
     ) -> int:
-        """The commit up to which full segments may go. ``segments`` are oldest first.
+        """The commit up to which full segments may be released. ``segments`` are oldest first.
 
         ``positions`` are those of the consumers whose next commit is still kept; ``current`` is the bytes of the
         segment being written.

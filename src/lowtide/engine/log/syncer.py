@@ -42,7 +42,7 @@ class Syncer:
             try:
                 self._log.sync()
             except StoreFailed:
-                return  # the log remembers, and every further commit is refused with the reason
+                return  # the log keeps the error and refuses every further commit with it
 
     def close(self) -> None:
         self._stop.set()

@@ -71,8 +71,8 @@ class LogWriter:
         self._rotate(0)
 
     def resume(self, tail: Scan, closed: list[ClosedSegment]) -> None:
-        """Continue behind the last frame of ``tail``; the rest of it is zeros. What a killed owner left unsynced is
-        synced first, because later frames will say that it was."""
+        """Continue after the last frame of ``tail``; the rest of it is zeros. What a killed owner left unsynced is
+        synced first, because later frames will record that it is on disk."""
         assert tail.header is not None
         for segment in closed:
             self._files.retire(segment)

@@ -1,4 +1,4 @@
-"""Judging the log's files: pure rules, one case after the other. docs/recovery.md describes the same cases.
+"""The rules that judge the log's files, as pure functions. docs/recovery.md describes the same cases.
 
 The rules rest on three facts. A segment's header is on disk before the segment gets its name. A full segment is on disk
 completely before the next one is started. A frame records which commit was known to be on disk when it was written; so
@@ -17,9 +17,10 @@ from lowtide.errors import CorruptionError
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How to continue. ``case`` names the row of the table. ``needed`` are the segments that hold commits above the
-    boundary, or the last one. ``older`` are those before them, without a gap, which only the change feed may still
-    read. ``obsolete`` are files that are no longer needed. ``cut`` means that the rest of the last one is erased."""
+    """How to continue. ``case`` names the row of the table of cases. ``needed`` are the segments that hold commits
+    above the boundary, or the last one. ``older`` are those before them, without a gap, which only the change feed may
+    still read. ``obsolete`` are files that are no longer needed. ``cut`` means that the rest of the last one is
+    erased."""
 
     case: str
     needed: list[Scan]

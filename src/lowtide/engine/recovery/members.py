@@ -4,13 +4,13 @@
               in its second word · slots of 256 bytes: four words, in the machine's own byte order
               (unanswered, commits, conflicts, role), then who it is, as MessagePack with its length before it
 
-A process holds a lock on the bytes of its slot, an open file description lock, which the kernel releases when the
-process dies, however it dies. So a slot that is not locked is free, whatever it contains. Only the holder writes to a
-slot. A word is stored by one instruction, so a reader sees the old value or the new one.
+A process holds an open file description lock on the bytes of its slot. The kernel releases the lock when the process
+dies, however it dies. So a slot that is not locked is free, whatever it contains. Only the holder writes to a slot. A
+word is stored by one instruction, so a reader sees either the old or the new value.
 
-``unanswered`` is a commit: the holder may have sent commits to the owner, all later than that, that were not answered
-yet. The log after it is kept, because only the log says whether they were committed. The holder stores it before it
-sends; the owner reads it before it releases a part of the log, so after it has written the commit there.
+``unanswered`` is a commit. The holder may have sent later commits to the owner that are not answered yet. The log after
+``unanswered`` is kept, because only the log shows whether they were committed. The holder stores the word before it
+sends. The owner reads it before it releases a part of the log, which is after it has written the commit to the log.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _Found = TypeVar("_Found")
 
 
 class Who(msgspec.Struct, frozen=True, array_like=True):
-    """Who holds a slot."""
+    """The process that holds a slot."""
 
     pid: int
     host: str
@@ -67,7 +67,7 @@ class Who(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemberState(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that has the store open: since when, in seconds since the epoch, and what it has committed since."""
+    """A process that has the store open: since when (seconds since the epoch), and what it has committed since."""
 
     pid: int
     host: str
@@ -82,8 +82,9 @@ class MemberState(msgspec.Struct, frozen=True, kw_only=True):
 class Members:
     """The table of one store, and this process's own slot. ``exclusive`` refuses all other processes.
 
-    Raises StoreLocked if another process has the store open and one of the two is exclusive. The slot is given up by
-    ``close``, or when the process ends. Any thread may call the methods; ``_lock`` guards what waits for answers.
+    Raises StoreLocked if another process has the store open and either of the two is exclusive. The slot is released by
+    ``close``, or when the process ends. Any thread may call the methods. ``_lock`` guards the commits that wait for
+    answers.
     """
 
     def __init__(self, directory: Path, *, exclusive: bool = False) -> None:
@@ -142,8 +143,8 @@ class Members:
         self._map[self._start + _TEXT : self._start + _TEXT + len(data)] = data
 
     def begin_waiting(self, since: int) -> int:
-        """Keep the log after commit ``since``, the last one that is published, until ``end_waiting`` is called with the
-        result. Called before a commit is sent."""
+        """Keep the log after commit ``since``, the last published one, until ``end_waiting`` is called with the
+        returned token. Called before a commit is sent."""
         token = next(self._tokens)
         with self._lock:
             self._waiting[token] = since
@@ -152,7 +153,7 @@ class Members:
         return token
 
     def end_waiting(self, token: int) -> None:
-        """The commit is answered, or its fate no longer matters."""
+        """Stop waiting for a commit: it was answered, or its fate no longer matters."""
         with self._lock:
             waiting = self._waiting
             since = waiting.pop(token, None)
@@ -168,12 +169,12 @@ class Members:
             return set(self._waiting)
 
     def owns(self) -> None:
-        """Tell the others that this process owns the store now."""
+        """Show the other processes that this process now owns the store."""
         self._words[_ROLE] = 1
         self.line_up(0)
 
     def line_up(self, places: int) -> None:
-        """Tell the others how many retries wait in the owner's line. Only the owner calls this."""
+        """Show the other processes how many retries wait in the owner's line. Only the owner calls this."""
         self._line[0] = places
 
     @property
@@ -182,15 +183,15 @@ class Members:
         return int(self._line[0])
 
     def count(self, *, commits: int, conflicts: int) -> None:
-        """Tell the others how much was committed here, and refused."""
+        """Show the other processes how many commits of this process succeeded, and how many were refused."""
         self._words[_COMMITS], self._words[_CONFLICTS] = commits, conflicts
 
     def close(self) -> None:
-        """Give up the slot. A second call does nothing."""
+        """Release the slot. A second call does nothing."""
         if self._file >= 0:
             file, self._file = self._file, -1
             self._words = self._line = memoryview(bytearray(_WORDS * 8)).cast("Q")
-            with contextlib.suppress(BufferError):  # a thread that is writing to it; the map goes with it
+            with contextlib.suppress(BufferError):  # a thread is writing to it, and keeps the map until then
                 self._map.close()
             os.close(file)
 
@@ -217,8 +218,8 @@ def unanswered_since(directory: Path) -> int:
 
 
 def _look(directory: Path, of: Callable[[bytes], _Found | None]) -> list[_Found]:
-    """What ``of`` tells about the slots that are held. The table is opened again for it: a lock does not show to the
-    one who holds it."""
+    """What ``of`` returns for each held slot. The table is opened again for this, because a lock is not visible through
+    the file description that holds it."""
     try:
         file = os.open(directory / MEMBERS, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -231,8 +232,8 @@ def _look(directory: Path, of: Callable[[bytes], _Found | None]) -> list[_Found]
 
 
 def _held(file: int, first: int, last: int) -> list[int]:
-    """The slots from ``first`` up to, but not including, ``last`` that a process holds. The kernel names only one of
-    several locks, and not the first of them, so the range is halved."""
+    """The slots from ``first`` up to, but not including, ``last`` that a process holds. If there are several locks, the
+    kernel reports only one of them, and not the first, so the range is halved."""
     asked = _flock(fcntl.F_WRLCK, _PAGE + first * _SLOT, (last - first) * _SLOT)
     if _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))[0] == fcntl.F_UNLCK:
         return []
@@ -252,7 +253,7 @@ def _state_at(slot: bytes) -> MemberState | None:
     try:
         who = msgspec.msgpack.decode(slot[_TEXT + 2 : _TEXT + 2 + length], type=Who)
     except UNDECODABLE:
-        return None  # it has just taken the slot
+        return None  # the process has just taken the slot
     return MemberState(
         pid=who.pid,
         host=who.host,
@@ -265,7 +266,8 @@ def _state_at(slot: bytes) -> MemberState | None:
 
 
 def _map(path: Path) -> mmap.mmap:
-    """The table in memory, through a description of its own: a map keeps its description open, and so its locks."""
+    """The mapped table, opened through a file description of its own: a map keeps its description open, and with it the
+    locks."""
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         return mmap.mmap(file, _SIZE)
@@ -283,7 +285,8 @@ def _flock(kind: int, start: int, length: int) -> bytes:
 
 
 def _lock_bytes(file: int, kind: int, start: int, length: int) -> bool:
-    """Try to lock bytes of a file for its description; false if another one has them."""
+    """Try to lock bytes of a file for its file description. Returns False if another description holds a lock on
+    them."""
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, _flock(kind, start, length))
         return True

@@ -1,5 +1,5 @@
-"""Opening a directory in any state: the result is a base and a log that holds what is above it, or an error that
-changes nothing. See ``replay`` for where that goes."""
+"""Opening a directory in any state. The result is a base and a log that holds everything above it, or an error that
+changes nothing. See ``replay`` for where the commits in the log go."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _OURS = {
 
 @dataclass(frozen=True, slots=True)
 class OpenedFiles:
-    """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the number of commits
-    replayed from the log, ``loan`` the object that returns the base. The base holds the commits up to ``boundary``, and
-    ``pending`` those above it, if there are any."""
+    """The files of an open store. ``case`` is the row of the table of start-up cases, ``replayed`` the number of
+    commits replayed from the log, ``loan`` the object that returns the base. The base holds the commits up to
+    ``boundary``, and ``pending`` those above it, if there are any."""
 
     store_id: bytes
     base: Base
@@ -107,9 +107,9 @@ def open_files(
 ) -> OpenedFiles:
     """Open or create the store in ``path``, which the caller owns, and bring its base up to date.
 
-    If the caller is ``taking_over`` from an owner that has ended, other processes wait for it. Then the base is left as
-    it is, and what was kept for the snapshots and pins of that owner is left to the background. What the caller has
-    ``followed`` of the log is not read again.
+    If the caller is ``taking_over`` from an owner that has ended, other processes are waiting for it. The base is then
+    left as it is, and the background later drops what was kept for the snapshots and pins of that owner. The part of
+    the log that the caller has ``followed`` is not read again.
     """
     case = "clean"
     if not (path / MANIFEST).exists():
@@ -160,8 +160,8 @@ def open_files(
 
 @contextlib.contextmanager
 def recovered(path: Path, options: Options) -> Iterator[OpenedFiles]:
-    """The recovered files of a store that no process owns. They are owned until the block ends; other processes
-    wait."""
+    """The recovered files of a store that no process owns. This process owns them until the block ends, and other
+    processes wait."""
     with contextlib.ExitStack() as stack:
         stack.callback(Ownership(path / LOCK, passing=True).release)
         opened = open_files(path, options)
@@ -219,7 +219,8 @@ def _write_manifest(path: Path, store_id: bytes, disk: Disk) -> None:
 def _discard_half_made(path: Path) -> None:
     """Remove what an interrupted creation left, after making sure that nothing was ever committed to it.
 
-    The log alone shows that: every commit was in it, and a log whose first commits were released begins after them.
+    The log alone shows this: every commit was in it, and a log whose first commits were released begins with a later
+    one.
     """
     for segment in segment_paths(path / "log") if (path / "log").exists() else ():
         scan = scan_segment(segment, segment.read_bytes())
@@ -259,7 +260,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
-    """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue behind the last
+    """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue after the last
     frame."""
     for spare in directory.glob("spare-*.tmp"):
         disk.remove(spare)
@@ -283,17 +284,17 @@ def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, bound
 
 
 def _closed(scan: Scan, following: Scan) -> ClosedSegment:
-    """The record of a segment that is full, since another one follows it."""
+    """The record of a full segment. It is full because another one follows it."""
     assert following.header is not None
     last_ts = following.header.first_ts - 1
     return ClosedSegment(scan.path, last_ts, scan.end, scan.size, scan.path.stat().st_mtime)
 
 
 def retained_from(log: LogWriter, base: Base, path: Path, options: Options, boundary: int) -> int:
-    """The commit up to which the log may be released: recovery needs what is above ``boundary``, the change feed more,
-    and joined processes what they have committed without an answer yet.
+    """The commit up to which the log may be released. Recovery needs the commits above ``boundary``. The change feed
+    needs more. Joined processes need the commits that they have sent but that are not answered yet.
 
-    Nothing is kept for a consumer whose next commit is gone: it gets ChangesLost whatever else is kept.
+    Nothing is kept for a consumer whose next commit is gone: it gets ChangesLost regardless.
     """
     full = log.full_segments
     if not full:
@@ -309,8 +310,8 @@ def retained_from(log: LogWriter, base: Base, path: Path, options: Options, boun
 
 
 def _take_back_consumers(base: Base, last_ts: int) -> None:
-    """Set consumers back to ``last_ts``. With relaxed durability a power loss may lose commits that a consumer has
-    acknowledged; it must see the new commits that get the same timestamps."""
+    """Move consumers back to ``last_ts``. With relaxed durability a power loss may lose commits that a consumer has
+    acknowledged, and the consumer must see the new commits that get the same timestamps."""
 
     def change(txn: Txn) -> None:
         for name, row in base.consumers.all(txn):
@@ -322,6 +323,6 @@ def _take_back_consumers(base: Base, last_ts: int) -> None:
 
 
 def _sweep(base: Base, last_ts: int) -> None:
-    """Drop what was kept for the snapshots of an earlier owner. They ended with it; the pins did not."""
+    """Drop what was kept for the snapshots of an earlier owner. The snapshots ended with it; the pins did not."""
     sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
     sweep_tombstones(base, last_ts, 1 << 62)

@@ -1,4 +1,4 @@
-"""One process owns a store for writing: an advisory lock that the system releases when its holder dies."""
+"""Ownership of a store: one process holds an advisory lock, which the system releases when the process dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ownership:
     """Holds the lock file of a store. The file's text names the holder, but only the lock itself counts. A ``passing``
     holder keeps the lock briefly, and other processes wait for it.
 
-    The clock is the machine's by default, since it waits for processes of this machine.
+    The clock is the machine's by default, because it waits for processes of this machine.
     """
 
     def __init__(self, path: Path, *, passing: bool = False, clock: Clock | None = None) -> None:

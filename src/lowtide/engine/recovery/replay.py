@@ -1,9 +1,10 @@
-"""Replaying the log: what it holds above the boundary goes into the base or, when a store is taken over, into memory.
+"""Replays the commits in the log above the boundary: into the base or, in a takeover, into memory.
 
-Into the base, it is a checkpoint, made by the same function. Into memory, it is the state in which the owner was: the
-base as of the boundary, and the commits above it on their chains, from which the next checkpoint is made. That takes no
-write to the base, so the processes that wait for the new owner wait for a read of the log only. A process that has
-followed the log has most of these commits on chains already, and reads only the rest; see ``Followed``.
+A replay into the base is a checkpoint, made by the same function. A replay into memory restores the state that the last
+owner had: the base as of the boundary, and the commits above it in chains, which the next checkpoint writes to the
+base. This needs no write of rows, so the processes that wait for the new owner wait only until the log has been read. A
+process that has followed the log already has most of these commits in chains, and reads only the rest; see
+``Followed``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MANY: Final = 512
 @dataclass(frozen=True, slots=True)
 class Pending:
     """Commits above the boundary that only the log has: the newest version of each key that they changed, the names of
-    new keyspaces, and how many bytes of log that is, at most."""
+    new keyspaces, and an upper bound of their bytes in the log."""
 
     changes: Changes
     bytes: int
@@ -39,9 +40,9 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the process that takes a store over has read of its log before: all commits after ``after``, up to ``upto``.
-    ``changes`` has the newest version of each key that they changed, and perhaps older ones. No thread changes it any
-    more."""
+    """The part of the log that a process has read before it takes the store over: all commits after ``after``, up to
+    ``upto``. ``changes`` has the newest version of each key that they changed, and perhaps older ones. No thread
+    changes it any more."""
 
     after: int
     upto: int
@@ -50,8 +51,8 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The verdict on the log, the boundary of the base before the replay, and how many commits were replayed. The base
-    has them, or ``pending`` does."""
+    """The verdict on the log, the boundary of the base before the replay, and how many commits were replayed. They are
+    in the base or in ``pending``."""
 
     verdict: Verdict
     boundary: int
@@ -73,11 +74,11 @@ def replay_into_base(base: Base, log_directory: Path, store_id: bytes) -> Replay
 
 
 def replay_into_memory(base: Base, log_directory: Path, store_id: bytes, followed: Followed | None = None) -> Replayed:
-    """Judge the log and read what is above the boundary, which does not change, and was not ``followed``.
+    """Judge the log and read the commits above the boundary that were not ``followed``. The boundary does not move.
 
-    The helper of a killed owner may still be about to move it. It asks its owner for the live snapshots inside its
-    write transaction, and ends if the owner does not answer. So once this process, which owns the store, has had a
-    write transaction, the boundary stays.
+    The helper of a killed owner may still be about to move it. The helper asks its owner for the live snapshots inside
+    its write transaction, and ends if the owner does not answer. So once this process, which now owns the store, has
+    had a write transaction, the boundary no longer moves.
     """
     with without_collector():
         base.write(lambda txn: None)
@@ -91,16 +92,16 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes, followe
         # Every snapshot of this process begins after the last of these commits, and every pin is below the boundary.
         changes = changes_of(_decoded(verdict, boundary), make_horizon("exact", (), verdict.last_ts))
         for scan in verdict.needed:
-            scan.frames.clear()  # the chains have what is needed of them
+            scan.frames.clear()  # the chains have everything that is needed from the frames
         size = sum(scan.end for scan in verdict.needed)
         count_as_old()
         return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
 
 
 def _read_rest(directory: Path, store_id: bytes, boundary: int, followed: Followed) -> Replayed | None:
-    """Judge the log from the last commit that was followed, and read what is after it. The commits before that were
-    checked when they were followed. None if the log does not hold all of them, or is damaged: then all of it is judged,
-    which says what is wrong."""
+    """Judge the log from the last followed commit on, and read the commits after it. Earlier commits were checked when
+    they were followed. None if the log does not hold all of them or is damaged: then the caller judges the whole log,
+    which reports what is wrong."""
     if not followed.after <= boundary < followed.upto:
         return None
     try:
@@ -164,7 +165,7 @@ def _above(verdict: Verdict, boundary: int) -> int:
 
 
 def _decoded(verdict: Verdict, boundary: int) -> Iterator[Commit]:
-    """The commits above the boundary, which are decoded many at a time."""
+    """The commits above the boundary, decoded in batches."""
     for scan in verdict.needed:
         frames = [frame for frame in scan.frames if frame.ts > boundary]
         for start in range(0, len(frames), _MANY):
@@ -172,7 +173,7 @@ def _decoded(verdict: Verdict, boundary: int) -> Iterator[Commit]:
             try:
                 yield from decode_payloads([frame.payload for frame in some], some[0].ts)
             except UNDECODABLE:
-                yield from (decode(scan.path, frame) for frame in some)  # raises an error that says which it is
+                yield from (decode(scan.path, frame) for frame in some)  # raises an error that names the damaged frame
 
 
 def _apply(base: Base, verdict: Verdict, boundary: int) -> int:

@@ -1,1 +1,1 @@
-"""Statements: how one call becomes one instant to read, one buffer to write, one commit, and one policy of retries."""
+"""Statements: how one call becomes one instant to read, one write buffer, one commit and one retry policy."""

@@ -1,25 +1,26 @@
-"""A statement that is its own transaction, without the transaction: no snapshot, no buffer, one look at the commit.
+"""Lone statements: single statements that commit without a transaction. They take no snapshot and no buffer.
 
-A ``LoneStatement`` reads the newest state, key by key, and remembers the last commit from before its first read, its
-*instant*. What it writes is committed at once, if that is still right:
+A ``LoneStatement`` reads the newest state key by key. Its *instant* is the last commit that was published before its
+first read. It commits its writes immediately, by these rules:
 
-* If nothing was committed after its instant, everything it has read is the state of that instant.
-* Otherwise the keys that it writes and relies on are compared. If none of them was committed after its instant, these
-  are as they were, and nothing else that it has read matters. A statement that has looked for the first key of a range,
-  or read many keys of which it writes only some, is not compared: another one may be the right one now.
-* If one has changed, the leader of the commit group runs the statement again, under the commit lock: against what is
-  committed, and what the earlier members of the group are about to write (``TurnStatement``). Nothing can come between
-  that and its commit, so it does not conflict. A statement chooses its instant itself, so it may be this one. Workers
-  that all want the first job of a queue thus get one each, in one group.
+* If nothing was committed after its instant, everything it read is the state of that instant.
+* Otherwise the commit compares the keys that the statement writes or relies on. If none of them was committed after the
+  instant, they still have the values that were read, and nothing else it read matters. A statement is not compared if
+  it looked for the first key of a range, or read many keys and writes only some of them: another key may be the right
+  one by now.
+* If one of these keys has changed, the leader of the commit group runs the statement again under the commit lock. It
+  then sees the committed state and the pending writes of earlier group members (``TurnStatement``). Nothing can come
+  between this run and its commit, so it cannot conflict. This is correct because a statement chooses its own instant,
+  and may choose this one. Workers that all take the first job of a queue thus get one job each, in one group.
 
-A statement that ends without a commit, or with an error, is right if nothing was committed meanwhile. Otherwise, and
-where a statement needs more than this gives (``NeedsTransaction``), it is run in a transaction as any other.
+A statement that ends without a commit, or with an error, is correct if nothing was committed meanwhile. Otherwise it
+runs in an ordinary transaction. So does a statement that needs more than this module offers (``NeedsTransaction``).
 
-No snapshot is registered, so a deletion may leave no trace in the base. A statement whose instant is below the boundary
-of the base counts as changed.
+No snapshot is registered, so a deletion after the instant may leave no tombstone in the base. A statement whose instant
+is below the base's boundary therefore counts as changed.
 
-Who writes: the statement's thread; then, from ``submit`` to ``done``, the leader of the commit group, under the commit
-lock. Its thread waits meanwhile.
+Who writes: the statement's own thread; then, from ``submit`` to ``done``, the leader of the commit group, under the
+commit lock. The statement's thread waits meanwhile.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _Result = TypeVar("_Result")
 
 
 class NeedsTransaction(Exception):
-    """Says that a statement cannot be run alone. Nothing was written."""
+    """Raised if a statement cannot run alone. Nothing was written."""
 
 
 class NewestReads:
-    """What a statement that runs alone can read. It has ``read`` from those that inherit from it."""
+    """The reads that are available to a lone statement. Subclasses define ``read``."""
 
     __slots__ = ("engine", "replaced", "ts")
 
@@ -80,7 +81,7 @@ class NewestReads:
         return False
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
-        """Let the change feed say that documents were replaced, not updated."""
+        """Mark documents as replaced rather than updated, for the change feed."""
         self.replaced = frozenset(full_keys)
 
     def time(self) -> float:
@@ -89,7 +90,7 @@ class NewestReads:
 
 
 class LoneStatement(NewestReads):
-    """A statement at its first attempt. ``work`` is what it does, to be done again if ``repeatable``."""
+    """The first attempt of a statement. ``work`` is its function, which is called again only if ``repeatable``."""
 
     __slots__ = ("_given", "_looked_at", "_work", "decided", "read", "relied_on", "result", "scanned", "submitted")
 
@@ -100,30 +101,30 @@ class LoneStatement(NewestReads):
         self.replaced = None
         self.relied_on: Iterable[bytes] = ()
         self.scanned = False
-        """Whether it relies on more than the keys that it names."""
+        """Whether it relies on more than its written and named keys."""
         self.submitted = False
         self.decided = False
-        """Whether ``result``, or its error, was found under the commit lock."""
+        """Whether ``result``, or the error, was computed under the commit lock."""
         self.result: Any = None
         self._work = work if repeatable else None
         self._given = given
         self._looked_at: list[bytes] | None = None
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """The values of many full keys. One that was committed after the instant may be missing."""
+        """The values of many full keys. A value that was committed after the instant may be missing."""
         if self._looked_at is not None:
             self.scanned = True
         self._looked_at = full_keys
         return self.engine.reader.get_many(full_keys, self.ts)
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
-        """The first entry of a range of full keys that has an end, with the user's key."""
+        """The first entry of a bounded range of full keys, with the user's key."""
         self.scanned = True
         entry = self.engine.reader.first(wanted, self.ts)
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
-        """As ``apply``, for one key."""
+        """The same as ``apply``, for one key."""
         self._submit({full_key: value}, (relied_on,), [before])
 
     def apply(
@@ -163,9 +164,10 @@ class LoneStatement(NewestReads):
         )
 
     def again(self, request: Request, earlier: Sequence[Request]) -> bool:
-        """Run the statement again, and let its request write what it writes now: nothing if it has ended without a
-        commit, or by an error, which the request then has. Returns False if that cannot be done here. Called by the
-        leader of a commit group, which holds the commit lock; ``earlier`` are the accepted members of the group."""
+        """Run the statement again, and replace the writes of its request by the new ones. There are none if it now ends
+        without a commit or with an error, which is then stored in the request. Returns False if it cannot run here.
+        Called by the leader of a commit group, which holds the commit lock. ``earlier`` are the accepted members of the
+        group."""
         work = self._work
         if work is None:
             return False
@@ -186,8 +188,8 @@ class LoneStatement(NewestReads):
 
 
 class TurnStatement(NewestReads):
-    """A statement that is run under the commit lock, by the thread that holds it. It sees what ``earlier`` requests are
-    about to write over the newest state, and keeps what it writes itself."""
+    """A statement that runs under the commit lock, in the thread that holds the lock. It reads the newest state
+    overlaid with the pending writes of ``earlier`` requests, and collects its own writes."""
 
     __slots__ = ("_newest", "_own", "before", "writes")
 
@@ -211,7 +213,7 @@ class TurnStatement(NewestReads):
         return [self.read(full_key) for full_key in full_keys]
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
-        """The first entry of a range of full keys that has an end, with the user's key."""
+        """The first entry of a bounded range of full keys, with the user's key."""
         own, rest = self._own, wanted
         entry = self.engine.reader.first(rest, self.ts)
         while entry is not None and entry[0] in own:
@@ -226,7 +228,7 @@ class TurnStatement(NewestReads):
         return key[KEYSPACE_PREFIX:], value
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
-        """As ``apply``, for one key."""
+        """The same as ``apply``, for one key."""
         self.writes, self.before = {full_key: value}, [before]
 
     def apply(
@@ -236,14 +238,14 @@ class TurnStatement(NewestReads):
         before: Writes | None = None,
         merging: frozenset[bytes] = frozenset(),
     ) -> None:
-        """Keep the result of the statement."""
+        """Store the result of the statement."""
         if merging:
             raise NeedsTransaction
         self.writes, self.before = writes, _told(self, writes, before)
 
 
 def _told(statement: LoneStatement | TurnStatement, writes: Writes, before: Writes | None) -> list[bytes | None]:
-    """The values that are there before the writes, in their order."""
+    """The values before the writes, in the order of the writes."""
     if before is not None and before.keys() >= writes.keys():
         return [before[full_key] for full_key in writes]
     return statement.read_many(list(writes))
@@ -252,7 +254,7 @@ def _told(statement: LoneStatement | TurnStatement, writes: Writes, before: Writ
 def _encoded(
     statement: NewestReads, writes: Writes, before: list[bytes | None]
 ) -> tuple[float, dict[str, bytes] | None, bytes]:
-    """The time of a commit, the new keyspaces that it names, and its payload."""
+    """The time of a commit, the new keyspace names it carries, and its payload."""
     engine = statement.engine
     names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
     time = engine.time()
@@ -263,7 +265,7 @@ def _encoded(
 
 
 class NotDone:
-    """Says that a statement has to be run in a transaction."""
+    """The result of a statement that must run in a transaction."""
 
 
 NOT_DONE: Final = NotDone()
@@ -273,7 +275,7 @@ def run_alone(
     engine: Engine, work: Callable[..., _Result], given: tuple[Any, ...], *, repeatable: bool
 ) -> _Result | NotDone:
     """Run a statement that writes once, at its end. ``repeatable`` says that it reads and writes few keys, so that it
-    may be run again under the commit lock. Returns NOT_DONE if it has to be run in a transaction."""
+    may run again under the commit lock. Returns NOT_DONE if it must run in a transaction."""
     statement = LoneStatement(engine, work, given, repeatable)
     try:
         result = work(statement, *given)
@@ -287,5 +289,5 @@ def run_alone(
         found: _Result = statement.result
         return found
     if not statement.submitted and engine.registry.published != statement.ts:
-        return NOT_DONE  # it has committed nothing, and may have read more than one instant
+        return NOT_DONE  # nothing was committed, and its reads may be of more than one instant
     return result

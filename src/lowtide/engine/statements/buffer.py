@@ -1,7 +1,7 @@
-"""A statement of several steps, which does them all or none.
+"""Statements of several steps that take effect together or not at all.
 
-Each step reads what those before it wrote; nothing reaches the transaction before the last one is through. At NONE,
-where every write is a commit, they are one commit.
+Each step sees the writes of the steps before it. Nothing reaches the transaction until the last step has succeeded. At
+NONE, where every write is a commit, all steps are one commit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _Result = TypeVar("_Result")
 
 
 class StatementBuffer:
-    """What the steps of a statement read from and write to. Scans do not show what was gathered: no step scans what an
-    earlier one wrote."""
+    """What the steps of a statement read from and write to. Scans do not show buffered writes: no step scans what an
+    earlier step wrote."""
 
     __slots__ = ("_merging", "_ranges", "_relied_on", "_writes", "_writing")
 
@@ -84,7 +84,7 @@ class StatementBuffer:
         self._ranges.append(wanted)
 
     def finish(self) -> None:
-        """Give everything to the transaction."""
+        """Pass all buffered writes to the transaction."""
         for each in self._ranges:
             self._writing.rely_on(each)
         if self._writes:
@@ -92,7 +92,7 @@ class StatementBuffer:
 
 
 def atomic(work: Callable[[WriteView, PrefixOf], _Result]) -> Callable[[WriteView, PrefixOf], _Result]:
-    """``work`` as one statement: all of what it writes, or nothing."""
+    """Wrap ``work`` as one statement: all of its writes take effect, or none."""
 
     def run(writing: WriteView, prefix_of: PrefixOf) -> _Result:
         gathering = StatementBuffer(writing)

@@ -17,22 +17,22 @@ from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import ConflictError
 
 Explains = Callable[[ConflictError, EngineTransaction], ConflictError]
-"""Returns the conflict of a failed transaction with a description of its key, or as it is."""
+"""Returns the conflict of a failed transaction with a description of its key, or unchanged."""
 
 
 Runner = TypeVar("Runner", bound=Statements, covariant=True)
 ReadOnly = SnapshotStatements
-"""Runs the statements of what can only be read: snapshots."""
+"""Runs the statements of a read-only view: a snapshot."""
 ReadWrite = TransactionStatements | AutocommitStatements
-"""Runs the statements of what can be written, too: transactions and the store."""
+"""Runs the statements of a writable view: a transaction or the store."""
 
 
 class Kind(ABC, Generic[Runner]):
-    """A kind of data: the methods that open it, as a mixin of ``Transaction``, ``Snapshot`` and ``Store``.
+    """A kind of data: a mixin of ``Transaction``, ``Snapshot`` and ``Store`` with the methods that open it.
 
-    A subclass says ``reserves``, the prefixes of its keyspaces' names, each with the call that writes to them; and
-    ``explains``, if it has more to say about a conflict on one of its keys than which key it was. What it opens on a
-    snapshot may be another class than elsewhere: overload the method by ``Self[ReadOnly]`` and ``Self[ReadWrite]``.
+    A subclass declares ``reserves``, the name prefixes of its keyspaces, each with the call that writes to them. It
+    declares ``explains`` if it can describe a conflict on one of its keys in more detail. A snapshot may open it as
+    another class than a transaction does: overload the method by ``Self[ReadOnly]`` and ``Self[ReadWrite]``.
     """
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class Kind(ABC, Generic[Runner]):
 
     @abstractmethod
     def _statements(self) -> Runner:
-        """Return what runs the statements of this transaction, snapshot or store."""
+        """Return the object that runs the statements of this transaction, snapshot or store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +59,5 @@ _registered: dict[type, KindRegistration] = {}
 
 
 def registrations(kinds: type) -> Iterator[KindRegistration]:
-    """The registrations of the kinds of data that a class is made of."""
+    """The registrations of all kinds of data that a class inherits from."""
     return (_registered[each] for each in kinds.__mro__ if each in _registered)

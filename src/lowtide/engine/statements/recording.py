@@ -1,4 +1,4 @@
-"""Statements of a store that is recorded: what they read is noted by their transaction, for the audit."""
+"""Statements of a recorded store: their transaction notes what they read, for the audit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lowtide.engine.versions.lookups import scanned_under
 
 
 class RecordingStatement(Statement):
-    """A statement whose reads are noted. They are of one instant, which its own snapshot or that of its transaction
-    keeps; below SNAPSHOT, the next statement may read a later one."""
+    """A statement whose reads are noted. All of them are of one instant, which is kept by the statement's own snapshot
+    or by that of its transaction. Below SNAPSHOT, the next statement may read a later instant."""
 
     __slots__ = ("_observed",)
 
@@ -22,7 +22,7 @@ class RecordingStatement(Statement):
         self._observed = tx
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """As of any statement, and noted."""
+        """The same as in any statement, and noted."""
         values = Statement.read_many(self, full_keys)
         own = self._observed.writes
         for full_key, value in zip(full_keys, values, strict=True):
@@ -31,13 +31,13 @@ class RecordingStatement(Statement):
         return values
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        """As of any statement, and noted as far as it came."""
+        """The same as in any statement, and noted as far as it was read."""
         return self._observed.scanned(Statement.scan(self, wanted), wanted, self.ts)
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
-        """As of any statement, and noted as far as it came."""
+        """The same as in any statement, and noted as far as it was read."""
         return chunks_of(self.scan(wanted))
 
     def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
-        """As of any statement, and noted."""
+        """The same as in any statement, and noted."""
         return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]

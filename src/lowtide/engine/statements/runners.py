@@ -19,54 +19,56 @@ from lowtide.system.clock import SYSTEM_CLOCK
 
 _Result = TypeVar("_Result")
 _MOST_WAITING: Final = 800_000
-"""Versions that a load leaves to the next checkpoint before it waits for the one that runs. That one has as many at
-most, and a batch, so this bounds the memory of a load: about 200 bytes for a version of a statement."""
+"""The number of versions that a load may leave to the next checkpoint before it waits for the running one. The running
+one has at most as many, plus a batch, so this bounds the memory of a load: about 200 bytes per version of a
+statement."""
 _LOOKS: Final = 6_000
 _LOOK_EVERY: Final = 0.01
 PrefixOf = Callable[[str], bytes]
-"""Tells the prefix of a keyspace's full keys."""
+"""Returns the prefix of a keyspace's full keys, by its name."""
 
 
 Instant = EngineTransaction | EngineSnapshot
-"""What reads one instant."""
+"""A view that reads one instant."""
 
 
 class Statements(Protocol):
-    """Runs statements. A ``HeldRead`` is for a cursor, and is closed when the cursor has ended."""
+    """Runs statements. A ``HeldRead`` belongs to a cursor, and is closed when the cursor ends."""
 
     def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
-        """Do ``work``, which reads one instant."""
+        """Call ``work``, which reads one instant, and return its result."""
 
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
-        """Do ``work``, which reads one instant and writes. Where each statement is its own transaction, retries up to
-        ``attempts`` times on conflict (0: no limit), so ``work`` must have no side effects."""
+        """Call ``work``, which reads one instant and writes, and return its result. If each statement is its own
+        transaction, retries up to ``attempts`` times on conflict (0: no limit), so ``work`` must have no side
+        effects."""
 
     def hold(self) -> HeldRead:
-        """One instant to read from for as long as is needed."""
+        """Return one instant to read from until it is closed."""
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
-        """Do ``work`` with a source whose statements all belong to one transaction."""
+        """Call ``work`` with a runner whose statements all belong to one transaction."""
 
     def instant(self) -> Instant | None:
-        """The transaction or snapshot itself, if it reads one instant and the whole store, so that a read needs no
-        more than that; None elsewhere."""
+        """The transaction or snapshot itself, if it reads one instant of the whole store, so that reads can use it
+        directly. None otherwise."""
 
     def writable(self) -> EngineTransaction | None:
-        """The transaction itself, if it reads one instant and can be written to; None elsewhere."""
+        """The transaction itself, if it reads one instant and can be written to. None otherwise."""
 
     def keyspaces(self) -> list[str]:
-        """The keyspaces that were ever written to, here too, as far as they can be read."""
+        """The keyspaces that have ever been written to, including by this transaction, if they can be read here."""
 
     def holds(self, keyspace: str) -> bool:
-        """Whether a keyspace can be read: a pin may be limited to some."""
+        """Whether a keyspace can be read: a pin may be limited to some keyspaces."""
 
     @property
     def caches(self) -> dict[Any, Any]:
-        """What kinds of data remember for as long as the store is open."""
+        """What kinds of data cache for as long as the store is open."""
 
 
 class HeldRead(Protocol):
-    """A reading that lasts."""
+    """A read view that stays open."""
 
     reading: ReadView
     prefix_of: PrefixOf
@@ -75,7 +77,7 @@ class HeldRead(Protocol):
 
 
 class _HeldRead:
-    """A reading, and what closes it. ``keep`` stays as long as this does."""
+    """A read view, and the function that closes it. ``keep`` is an object that is kept alive with it."""
 
     __slots__ = ("_close", "_keep", "prefix_of", "reading")
 
@@ -93,7 +95,8 @@ class _HeldRead:
 
 
 class TransactionStatements:
-    """Runs statements in a transaction that its owner ends. At NONE each statement is a commit, and is retried."""
+    """Runs statements in a transaction that its owner ends. At NONE each statement is a commit of its own, and is
+    retried."""
 
     __slots__ = ("_tx",)
 
@@ -163,7 +166,7 @@ class SnapshotStatements:
         return work(self._snapshot, self._prefix_of)
 
     def _prefix_of(self, name: str) -> bytes:
-        """Refuses what the snapshot does not hold."""
+        """The prefix of a keyspace. Raises an error if the snapshot does not hold it."""
         return self._snapshot.keyspace(name).prefix
 
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -195,15 +198,15 @@ class SnapshotStatements:
 
 
 class HasEngine(Protocol):
-    """Who has the engine of now: an open store."""
+    """An open store, whose engine may be replaced by another one."""
 
     @property
     def engine(self) -> Engine: ...
 
 
 class AutocommitStatements:
-    """Each statement in a transaction of its own, repeated until it meets no conflict. ``keep`` is the store that it
-    belongs to, which must not be closed under it."""
+    """Runs each statement in a transaction of its own, and retries it on conflict. ``keep`` is the store, which must
+    not be closed while this is in use."""
 
     __slots__ = ("_keep", "_store")
 
@@ -213,7 +216,7 @@ class AutocommitStatements:
 
     @property
     def engine(self) -> Engine:
-        """The engine of now, for what reads without a snapshot."""
+        """The store's current engine, for reads without a snapshot."""
         return self._store.engine
 
     def instant(self) -> None:
@@ -230,7 +233,7 @@ class AutocommitStatements:
 
     def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         engine = self._store.engine
-        if engine.new is not None:  # it is recorded, and reads are noted by transactions
+        if engine.new is not None:  # a recorded store: only transactions note their reads
             with begin(engine, SNAPSHOT, True) as tx:
                 return work(tx, engine.catalog.prefix_of)
         with EngineSnapshot(engine, None) as snapshot:
@@ -240,7 +243,7 @@ class AutocommitStatements:
         return self.transact(work, attempts)
 
     def transact(self, work: Callable[[EngineTransaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
-        """As ``write``, for work that needs the transaction itself."""
+        """The same as ``write``, for work that needs the transaction itself."""
         engine = self._store.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
@@ -252,8 +255,9 @@ class AutocommitStatements:
         )
 
     def alone(self, work: Callable[..., _Result], given: tuple[Any, ...], *, repeatable: bool = False) -> _Result:
-        """As ``transact``, for ``work`` that is called with a view and what is ``given``, and writes once, at its end:
-        without a transaction, if that can be. ``repeatable`` says that it reads and writes few keys."""
+        """The same as ``transact``, for ``work`` that is called with a view and the arguments ``given``, and writes
+        once, at its end. Runs without a transaction if possible. ``repeatable`` says that it reads and writes few
+        keys."""
         engine = self._store.engine
         if engine.lone and engine.new is None and not (engine.read_only or engine.closed or engine.line.places):
             done = run_alone(engine, work, given, repeatable=repeatable)
@@ -274,8 +278,8 @@ class AutocommitStatements:
         return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def give_way(self) -> None:
-        """Wait while a checkpoint runs and ``_MOST_WAITING`` versions or more have been committed since it began, but
-        not for longer than about a minute: it may have failed, and is then retried in the background."""
+        """Wait while a checkpoint runs and ``_MOST_WAITING`` or more versions have been committed since it began. Waits
+        for at most about a minute, because the checkpoint may have failed; the background then retries it."""
         versions, _ = self._store.engine.reader.sources
         for _ in range(_LOOKS):
             if versions.frozen is None or versions.active.versions < _MOST_WAITING:
@@ -288,12 +292,12 @@ class AutocommitStatements:
 
 
 def statement_of(tx: EngineTransaction) -> EngineTransaction | Statement:
-    """What a statement of ``tx`` reads from and writes to."""
+    """The view that a statement of ``tx`` reads from and writes to."""
     return tx if tx.policy.fixed else _statement(tx)
 
 
 def _statement(tx: EngineTransaction, *, steady: bool = False) -> Statement:
-    """A statement of ``tx``, which notes what it reads if the transaction does."""
+    """A statement of ``tx``. It notes its reads if the transaction does."""
     if isinstance(tx, RecordingTransaction):
         return RecordingStatement(tx, steady=steady)
     return Statement(tx, steady=steady)
@@ -305,5 +309,5 @@ def _ended(tx: EngineTransaction) -> None:
 
 
 def _begun(engine: Engine) -> EngineTransaction:
-    """A transaction for one statement, or for a few that belong together."""
+    """Begin a transaction for one statement, or for a few that belong together."""
     return begin(engine, SNAPSHOT, False)

@@ -1,8 +1,9 @@
-"""A statement: a part of a transaction that reads one instant, and writes at its end or not at all.
+"""Statements: parts of a transaction that read one instant, and write at their end or not at all.
 
-A transaction at SNAPSHOT or above is at one instant anyway, and serves as the statement itself. Below, each statement
-takes its own snapshot, and the commit is refused if another transaction has changed what it writes since then. Keys
-that belong together, such as a document and its index entries, must not be partly overwritten by another write.
+A transaction at SNAPSHOT or above reads one instant anyway, and is used as the statement itself. Below SNAPSHOT, each
+statement takes its own snapshot, and the commit is refused if another transaction has changed the keys that the
+statement writes since then. Keys that belong together, such as a document and its index entries, must not be partly
+overwritten by another write.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from lowtide.engine.versions.own import OwnWrites
 
 
 class ReadView(Protocol):
-    """What reads of one instant come from: a transaction, a snapshot or a statement; keys are full keys. ``time``
-    is that of the store's clock now, in seconds since the epoch.
+    """Reads of one instant: a transaction, a snapshot or a statement. Keys are full keys. ``time`` is the current time
+    of the store's clock, in seconds since the epoch.
 
-    * ``peek`` is ``read_many`` without a trace: a serializable transaction is not validated against what it peeked at.
-      That is right only where the answer makes no difference to what the transaction does, or is guarded otherwise:
-      rows whose key is a function of their content, and values that are read for the change feed alone.
-    * ``chunks`` is ``scan`` in lists. It has read a whole chunk when it gives it out.
-    * ``keys_under`` is the user's keys that begin with each of many prefixes, each longer than that of its keyspace: as
-      scans of all these ranges, but faster where they are short. It gives None for a prefix with more than ``most``.
-    * ``about`` is about how many keys a range of one keyspace has. It leaves no trace either, and sees no own writes.
-    * ``pending`` is what the transaction has written and not committed; its caller does not change it.
-    * ``tracked`` tells whether reads enter the read set of a serializable transaction.
+    * ``peek`` is ``read_many`` without tracking: a serializable transaction is not validated against it. Use it only if
+      the answer does not affect what the transaction does, or is guarded in another way: for rows whose key is a
+      function of their content, and for values that are read only for the change feed.
+    * ``chunks`` is ``scan`` in lists. When it yields a chunk, it has read all of it.
+    * ``keys_under`` returns, for each of many prefixes, the user's keys that begin with it. Each prefix must be longer
+      than that of its keyspace. It is equivalent to a scan of each range, but faster for short ranges. The result is
+      None for a prefix with more than ``most`` keys.
+    * ``about`` estimates the number of keys in a range of one keyspace. It is not tracked either, and ignores the
+      transaction's own writes.
+    * ``pending`` is what the transaction has written but not committed. The caller must not change it.
+    * ``tracked`` says whether reads enter the read set of a serializable transaction.
     """
 
     @property
@@ -62,7 +65,7 @@ class ReadView(Protocol):
 
 
 class WriteView(ReadView, Protocol):
-    """What a statement writes to, besides."""
+    """A read view that a statement can also write to."""
 
     def apply(
         self,
@@ -78,9 +81,9 @@ class WriteView(ReadView, Protocol):
 
 
 class Statement:
-    """One statement of a transaction below SNAPSHOT, or a cursor's reading of any transaction: one that is ``steady``
-    sees the transaction's own writes as they were when it began. Used by one thread; closed by the code that made it,
-    or dropped."""
+    """A statement of a transaction below SNAPSHOT, or the read view of a cursor in any transaction. A ``steady`` one
+    shows the transaction's own writes as they were when it began. Used by one thread. Its creator closes or drops
+    it."""
 
     __slots__ = ("_own", "_registration", "_steady", "_tx", "ts")
 
@@ -107,7 +110,7 @@ class Statement:
         return self.peek(full_keys)
 
     def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """As ``read_many``, but no part of what a serializable transaction has read; see ``ReadView``."""
+        """The same as ``read_many``, but not added to the read set of a serializable transaction; see ``ReadView``."""
         tx = self._tx
         values = tx.engine.reader.get_many(full_keys, self.ts)
         self._open_ts()
@@ -125,7 +128,7 @@ class Statement:
         return entries if tx.reads is None else tracked(entries, wanted, tx.reads)
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
-        """As ``scan``, in lists."""
+        """The same as ``scan``, in lists."""
         tx = self._tx
         chunks = self._chunks(wanted)
         return chunks if tx.reads is None else tracked_chunks(chunks, wanted, tx.reads)
@@ -141,7 +144,7 @@ class Statement:
             yield chunk
 
     def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
-        """Of each prefix of full keys the user's keys that begin with it."""
+        """For each prefix of full keys, the user's keys that begin with it."""
         tx, ts = self._tx, self._open_ts()
         if tx.reads is not None or self._own is not None or (tx.writes and not self._steady):
             return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
@@ -150,7 +153,7 @@ class Statement:
         return found
 
     def about(self, wanted: Range) -> int:
-        """About how many keys there are in a range of full keys of one keyspace."""
+        """An estimate of the number of keys in a range of full keys of one keyspace."""
         return self._tx.engine.reader.about(wanted, self._open_ts())
 
     @property
@@ -160,7 +163,7 @@ class Statement:
 
     @property
     def tracked(self) -> bool:
-        """Whether it is serializable."""
+        """Whether the transaction is serializable."""
         return self._tx.reads is not None
 
     def time(self) -> float:
@@ -182,8 +185,8 @@ class Statement:
         before: Writes | None = None,
         merging: frozenset[bytes] = frozenset(),
     ) -> None:
-        """Write the result of the statement; at NONE, commit it, unless another commit came first. What is written to
-        keyspaces in ``merging`` is not guarded: the last write wins."""
+        """Write the result of the statement. At NONE this commits it, unless another commit came first. Writes to
+        keyspaces in ``merging`` are not guarded: the last write wins."""
         tx = self._tx
         tx.open_ts()
         guards = self._guarding()
@@ -200,16 +203,17 @@ class Statement:
                 tx.replaced = None
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
-        """Let the change feed say that documents were replaced, not updated."""
+        """Mark documents as replaced rather than updated, for the change feed."""
         self._tx.note_replaced(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
-        """Let the commit, at NONE that of the next ``apply``, fail if another one has changed the range."""
+        """Make the commit fail if another commit has changed the range. At NONE this is the commit of the next
+        ``apply``."""
         self._guarding().add_range(wanted, self.ts)
 
     def _guarding(self) -> Guards:
-        """The transaction's guards, with this statement's registration if they have none that is older. Those of a
-        transaction that commits later take it over; at NONE it stays the statement's."""
+        """The transaction's guards. If they have no older registration, they get this statement's. A buffered
+        transaction takes the registration over, because it commits later; at NONE the statement keeps it."""
         guards = self._tx.guarding()
         if guards.registration is None:
             guards.registration = self._registration
@@ -218,6 +222,6 @@ class Statement:
         return guards
 
     def close(self) -> None:
-        """Let go of the snapshot. Harmless when repeated."""
+        """Release the snapshot. A second call does nothing."""
         if self._registration is not None:
             self._registration.release(self._tx.engine.released)

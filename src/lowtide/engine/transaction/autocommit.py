@@ -1,4 +1,4 @@
-"""The fast path: a keyspace opened on the store, where each call is a transaction of its own."""
+"""The fast path: a keyspace opened on the store, where each call is its own transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowtide.errors import UsageError
 class Autocommit:
     """Reads the newest published state and commits each write. A single write never conflicts: the last one wins.
     ``keep`` is the store: the reference keeps it from being dropped, and closed, while a keyspace or scan uses it.
-    ``again`` opens a keyspace by its name once the engine is closed: in a forked child, the store may be open again."""
+    ``again`` reopens a keyspace by name if the engine is closed: in a forked child, the store may be open again."""
 
     __slots__ = ("_again", "_engine", "_keep", "read")
 
@@ -31,7 +31,7 @@ class Autocommit:
         self.read = engine.reader.get_latest
 
     def moved(self, full_key: bytes) -> KeyspaceWrites | None:
-        """What the keyspace of a key reads from and writes to now, if that is no longer this."""
+        """The object that the keyspace of a key now reads from and writes to; None if that is still this one."""
         if not self._engine.closed or self._again is None:
             return None
         return self._again(self._engine.catalog.name_of(full_key[:KEYSPACE_PREFIX]))

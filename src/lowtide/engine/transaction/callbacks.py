@@ -31,7 +31,7 @@ class Callbacks:
     def run(self) -> None:
         """Run the callbacks that are due. One that raises is logged; the others still run."""
         while self.due and self._run_if_free():
-            pass  # callbacks queued after the last look, by a thread that found the lock taken
+            pass  # callbacks queued after the last check, by a thread that found the lock taken
 
     def _run_if_free(self) -> bool:
         taken: list[bool] = []

@@ -80,8 +80,8 @@ class Catalog:
         return self.prefix_of(name)
 
     def adopt(self, names: Names) -> None:
-        """Take over the names in a joined process's commit, which this or an earlier owner has assigned to it. Raises
-        TransientError if one of the keyspaces has another number by now; the process then asks for it again."""
+        """Adopt the names in a joined process's commit, which this or an earlier owner assigned to it. Raises
+        TransientError if one of the keyspaces now has another number; the process then asks for it again."""
         with self._lock:
             for name, prefix in names.items():
                 if self.prefixes.get(name, prefix) != prefix or self._names.get(prefix, name) != name:
@@ -94,20 +94,20 @@ class Catalog:
                     self._add(name, prefix)
 
     def forget(self, names: Names) -> None:
-        """Ask the owner again for the numbers of these keyspaces when they are next used. What was written under the
-        old numbers still carries these names, so that the owner refuses it."""
+        """Forget the numbers of these keyspaces, so that the owner is asked again when they are next used. Writes under
+        the old numbers still carry these names, so that the owner refuses them."""
         with self._lock:
             for name, prefix in names.items():
                 if self.prefixes.get(name) == prefix:
                     del self.prefixes[name]
 
     def has(self, prefixes: Iterable[bytes]) -> bool:
-        """Whether all of these are prefixes of keyspaces."""
+        """Whether all of these prefixes belong to keyspaces."""
         return all(prefix in self._names for prefix in prefixes)
 
     def prefix_of(self, name: str) -> bytes:
-        """The prefix of the keyspace's full keys, assigned now if it is new; NOWHERE if only another process may assign
-        it."""
+        """The prefix of the keyspace's full keys, assigned now if the keyspace is new. NOWHERE if only another process
+        may assign it."""
         try:
             return self.prefixes[name]
         except (KeyError, TypeError):

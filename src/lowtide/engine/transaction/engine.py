@@ -1,4 +1,4 @@
-"""The parts of an open store that transactions use, in one place, without any logic."""
+"""The parts of an open store that transactions use, in one place and without any logic."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Commits(Protocol):
     def submit(self, request: Request) -> int: ...
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Commit without a request if that can be; see ``CommitQueue``."""
+        """Commit without a request, if possible; see ``CommitQueue``."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """The commit lock."""
+        """Hold the commit lock."""
 
     def commit_alone(self, request: Request) -> None:
-        """Commit under it."""
+        """Commit a request while holding the commit lock."""
 
 
 class NoCommits:
@@ -47,7 +47,7 @@ class NoCommits:
         raise UsageError("the store was opened read-only")
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Do nothing: ``submit`` refuses it."""
+        """Do nothing: ``submit`` refuses the commit."""
         return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -66,9 +66,9 @@ class Engine:
     """The shared parts that transactions use; connected once by the store.
 
     ``now`` is the clock's monotonic time, for ages; ``time`` is the wall-clock time, for commits. ``durable`` says
-    whether a commit waits for the disk. ``sync`` syncs the log to disk. ``released`` is called when a snapshot has
-    ended that may have kept versions. ``expired`` has the notes of the registry: a read at a snapshot checks them
-    before it returns what it found. ``origins`` says whether a begin records the line that called it.
+    whether a commit waits for the disk. ``sync`` syncs the log to disk. ``released`` is called when a snapshot that may
+    have kept versions has ended. ``expired`` has the registry's notes of expired snapshots: a read at a snapshot checks
+    them before it returns its result. ``origins`` says whether a begin records the line that called it.
     """
 
     now: Callable[[], float]
@@ -90,16 +90,17 @@ class Engine:
     new: Callable[[], Any] | None = None
     """Creates the transactions of a store that is recorded; see ``recording``."""
     caches: dict[Any, Any] = field(default_factory=dict)
-    """What kinds of data remember for as long as the store is open. Any thread; what is in it guards itself."""
+    """What kinds of data cache for as long as the store is open. Any thread may use it; the objects in it do their own
+    locking."""
     anchor: Callable[[], object] | None = None
-    """Makes an object that a transaction without a snapshot of its own holds for as long as it is open, so that what it
-    reads from stays; None if nothing is needed for that."""
+    """Creates an object that a transaction without a snapshot of its own holds while it is open, so that what it reads
+    from stays available. None if nothing is needed for that."""
     closed: str = ""
     """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
     lone: bool = field(init=False)
-    """Whether statements can be run without a transaction, see ``engine/statements/alone``: where the commit lock is in
-    this process."""
+    """Whether statements can run without a transaction: true if the commit lock is in this process. See
+    ``engine/statements/alone``."""
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired
@@ -108,7 +109,7 @@ class Engine:
     @contextmanager
     def in_turn(self) -> Iterator[Engine]:
         """An engine for one transaction of this thread that cannot conflict. It holds the commit lock until the block
-        ends, so all other commits wait. For milliseconds only."""
+        ends, so all other commits wait. Use it only for a few milliseconds."""
         committer = self.committer
         with committer.exclusive():
             yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))

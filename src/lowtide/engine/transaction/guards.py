@@ -1,10 +1,10 @@
-"""What a commit relies on besides what it writes: keys and ranges that must not have changed since.
+"""Guards: keys and ranges that a commit relies on, so they must not have changed since they were read.
 
-Documents need it at every isolation level: a write of a document relies on the collection's indexes, and below
-SNAPSHOT, where the last write wins, on the document that the new index entries were made from. Each key and range has
-its own timestamp, since a statement below SNAPSHOT has its own snapshot.
+Documents need them at every isolation level. A write of a document relies on the collection's indexes. Below SNAPSHOT,
+where the last write wins, it also relies on the document that the new index entries were computed from. Each key and
+range has its own timestamp, because a statement below SNAPSHOT has its own snapshot.
 
-Written by its transaction's thread, then read by the leader of the commit group, under the commit lock.
+Written by the transaction's thread, then read by the leader of the commit group, under the commit lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Guards:
-    """Keys, and ranges of keys, each with the commit as of which it was seen. A key keeps the oldest of these."""
+    """Keys and ranges of keys, each with the commit as of which it was read. A key keeps the oldest of these
+    commits."""
 
     __slots__ = ("keys", "ranges", "registration", "yielding")
 
@@ -27,10 +28,10 @@ class Guards:
         self.keys: dict[bytes, int] = {}
         self.ranges: list[tuple[Range, int]] = []
         self.registration: Registration | None = None
-        """Below SNAPSHOT, a writer's registration as of the oldest of them: so a deletion after it leaves a trace until
-        the commit. The transaction gives it back."""
+        """Below SNAPSHOT, a writer's registration as of the oldest guard, so that a later deletion leaves a tombstone
+        until the commit. The transaction releases it."""
         self.yielding: Yielding | None = None
-        """The keys at which the commit gives way instead; at SNAPSHOT and above."""
+        """The keys at which the commit yields instead of failing; at SNAPSHOT and above."""
 
     def add(self, full_key: bytes, seen: int) -> None:
         self.keys.setdefault(full_key, seen)
@@ -39,11 +40,11 @@ class Guards:
         self.ranges.append((wanted, seen))
 
     def seen(self, key: bytes) -> int:
-        """The commit as of which a key among them was seen."""
+        """The commit as of which a guarded key was read."""
         if key in self.keys:
             return self.keys[key]
         return min(seen for each, seen in self.ranges if each.covers(key))
 
     def meet(self, key: bytes) -> bool:
-        """Whether a key is among them."""
+        """Whether a key is guarded."""
         return key in self.keys or any(each.covers(key) for each, _ in self.ranges)

@@ -1,4 +1,4 @@
-"""The five isolation levels, each a small policy over the same machinery. docs/isolation.md says what they promise."""
+"""The five isolation levels, each a small policy over the same machinery. docs/isolation.md defines them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Isolation(enum.Enum):
 class Policy:
     """What an isolation level does.
 
-    ``buffered``: writes are buffered until the commit; otherwise each is committed at once. ``scan_snapshot``: each
-    scan reads one snapshot. ``fixed``: all reads are of one snapshot, drawn at begin, and the first committer wins: the
-    commit fails if a key that it writes was changed since. ``tracks_reads``: it also fails if a key that it read was
-    changed.
+    ``buffered``: writes are buffered until the commit; otherwise each write is committed immediately.
+    ``scan_snapshot``: each scan reads one snapshot. ``fixed``: all reads are of one snapshot, taken at begin, and the
+    first committer wins: the commit fails if a key that it writes was changed since. ``tracks_reads``: the commit also
+    fails if a key that it read was changed.
     """
 
     level: Isolation

@@ -30,7 +30,7 @@ class KeyspaceWrites(KeyspaceReads, Protocol):
 def range_within(
     keyspace: bytes, start: bytes | None, stop: bytes | None, *, prefix: bytes | None = None, reverse: bool = False
 ) -> Range:
-    """The range of full keys that a scan with these arguments reads; ``keyspace`` is the prefix of its full keys."""
+    """The range of full keys that a scan with these arguments reads. ``keyspace`` is the prefix of its full keys."""
     for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
         if value is not None and not isinstance(value, bytes):
             raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
@@ -137,7 +137,7 @@ class Keyspace(ReadKeyspace):
                 key, value = entry
                 writes[prefix + key] = value
         except (TypeError, ValueError):
-            _check_pair(entry)  # of which it may have been
+            _check_pair(entry)  # raises a clearer error if this entry is the cause
             raise
         if any(type(value) is not bytes or len(value) > 65536 for value in writes.values()):
             writes = {full_key: check_value(value) for full_key, value in writes.items()}

@@ -35,12 +35,12 @@ class Footprint:
 
     @property
     def parts(self) -> tuple[list[bytes], list[bytes], list[tuple[bytes, bytes | None]]]:
-        """The keys that were written, the keys and the ranges that were relied on, for another process."""
+        """The written keys, and the keys and ranges relied on, in a form to send to another process."""
         read = [key for keys in self._read for key in keys]
         return list(self.writes), read, [(each.low, each.high) for each in self._ranges.ranges]
 
     def disturbed_by(self, writes: KeysView[bytes]) -> bool:
-        """Whether a commit of these keys makes the transaction fail, if it repeats the same reads and writes."""
+        """Whether a commit of these keys makes the transaction fail if it repeats the same reads and writes."""
         return (
             not self.writes.isdisjoint(writes)
             or any(not writes.isdisjoint(keys) for keys in self._read)
@@ -48,7 +48,7 @@ class Footprint:
         )
 
     def meets(self, other: Footprint) -> bool:
-        """Whether a commit of one of the two makes the other fail."""
+        """Whether a commit of either transaction makes the other fail."""
         return self.disturbed_by(other.writes) or other.disturbed_by(self.writes)
 
 
@@ -82,7 +82,7 @@ class Line:
         return bool(self.places)
 
     def holds(self, place: Place) -> bool:
-        """Whether a place was neither left nor skipped."""
+        """Whether a place is still in the line: neither left nor skipped."""
         return not place.left.is_set()
 
     def has_place(self) -> bool:
@@ -107,7 +107,7 @@ class Line:
         place.left.set()
 
     def wait(self, place: Place, deadline: float) -> None:
-        """Wait until it is this place's turn, or it was skipped, or the time ``deadline`` has come."""
+        """Wait until it is this place's turn, until it is skipped, or until the time ``deadline``."""
         while (now := self.clock.monotonic()) < deadline and not place.left.is_set():
             with self._lock:
                 before = self._before(place, now)
@@ -136,8 +136,8 @@ class Line:
         return True
 
     def give_way(self, writes: KeysView[bytes], deadline: float) -> bool:
-        """Wait while a place has its turn that a commit of these keys would make fail, until the time ``deadline``.
-        Returns whether it had to wait."""
+        """Wait until the time ``deadline`` for turns that a commit of these keys would make fail. Returns whether it
+        had to wait."""
         waited = False
         while self.places and not self.has_place() and (now := self.clock.monotonic()) < deadline:
             with self._lock:
@@ -153,4 +153,4 @@ class Line:
 
 
 def _ignore(places: int) -> None:
-    """Do nothing: for a line that no other process looks at."""
+    """Do nothing: for a line that no other process observes."""

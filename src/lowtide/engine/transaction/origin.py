@@ -45,9 +45,9 @@ def caller(depth: int = 2) -> Caller:
     """The innermost frame outside this package, seen from the function that calls this. In one of Lowtide's own threads
     there is none: then it is that function's caller.
 
-    It walks over a frame for each call inside the package, so ``store.begin`` and similar methods call it first and
-    pass on the result. A module that may be compiled asks for ``depth`` 1: its functions have no frame then, and with
-    2 the user's would be passed over.
+    It walks over one frame for each call inside the package, so ``store.begin`` and similar methods call it first and
+    pass on the result. A module that may be compiled passes ``depth`` 1: compiled functions have no frame, so with 2
+    the user's frame would be skipped.
     """
     nearest = frame = sys._getframe(depth)
     try:
@@ -62,7 +62,7 @@ def caller(depth: int = 2) -> Caller:
         if name not in _inside:
             if not name.startswith(_SKIPPED):
                 break
-            _inside.add(name)  # there are only so many of them
+            _inside.add(name)  # bounded by the number of modules
         if frame.f_back is None:
             frame = nearest
             break

@@ -23,7 +23,7 @@ class ReadSet:
         return len(self.ranges) - 1
 
     def extend_range(self, index: int, covered: Range) -> None:
-        """Record how far the scan has come."""
+        """Record how far the scan has read."""
         self.ranges[index] = covered
 
     def compiled(self) -> RangeSet:

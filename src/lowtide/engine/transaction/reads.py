@@ -1,4 +1,4 @@
-"""What a transaction reads: its own writes first, then what is committed at its snapshot."""
+"""The reads of a transaction: its own writes first, then the committed state at its snapshot."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class TransactionReads:
     overlay: Overlay | None
     reads: ReadSet | None
     latest_few: tuple[Range, int, tuple[list[tuple[bytes, bytes]], bool]] | None
-    """The last question to ``few`` and its answer, which stays right: the transaction reads one instant. It is often
-    asked again, since a program reads what it then changes."""
+    """The last arguments of ``few`` and its result, which stays correct because the transaction reads one instant. It
+    is often asked for again, because a program reads what it then changes."""
     _registration: Registration | None
-    """What it reads at while it is open; None below SNAPSHOT. If an interrupt keeps the transaction from giving it
-    back, it does that itself when the transaction is dropped."""
+    """The registration of its snapshot while it is open; None below SNAPSHOT. If an interrupt keeps the transaction
+    from releasing it, the registration releases itself when the transaction is dropped."""
 
     def read(self, full_key: bytes) -> bytes | None:
-        """The value of a full key: own writes first, then what is committed."""
+        """The value of a full key: the transaction's own writes first, then the committed state."""
         if self.state:
             raise self._finished()
         writes, engine = self.writes, self.engine
@@ -59,18 +59,19 @@ class TransactionReads:
             value = engine.reader.get(full_key, self.ts)
         else:
             return engine.reader.get_latest(full_key)
-        if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
+        if engine.expired:  # checked after the read: the versions of a snapshot that expired meanwhile may be gone
             self.open_ts()
         return value
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """The values of many full keys, each as ``read`` gives it, of a transaction that reads one instant."""
+        """The values of many full keys, each the same as ``read`` returns. Only for a transaction that reads one
+        instant."""
         if self.reads is not None:
             self.reads.keys.update(full_keys)
         return self.peek(full_keys)
 
     def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """As ``read_many``, but no part of what a serializable transaction has read; see ``ReadView``."""
+        """The same as ``read_many``, but not added to the read set of a serializable transaction; see ``ReadView``."""
         if self.state:
             raise self._finished()
         values = self.engine.reader.get_many(full_keys, self.ts)
@@ -95,8 +96,8 @@ class TransactionReads:
         )
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
-        """The first entry of a range of full keys that has an end, with the user's key, of a transaction that reads one
-        instant. Faster than a scan."""
+        """The first entry of a bounded range of full keys, with the user's key. Faster than a scan. Only for a
+        transaction that reads one instant."""
         if self.state:
             raise self._finished()
         if self.reads is not None or (self.writes and self._touches(wanted)):
@@ -107,9 +108,9 @@ class TransactionReads:
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
-        """The first entries of a range of full keys, about ``most``, with full keys, and whether these are all;
-        of a transaction that reads one instant. None if they have to be scanned: own writes are among them, or what is
-        read is tracked."""
+        """About the first ``most`` entries of a range, with full keys, and whether these are all. Only for a
+        transaction that reads one instant. None if the range must be scanned, because it contains own writes or reads
+        are tracked."""
         if self.state:
             raise self._finished()
         if self.reads is not None or (self.writes and self._touches(wanted)):
@@ -125,15 +126,15 @@ class TransactionReads:
         return found
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
-        """As ``scan``, in lists, of a transaction that reads one instant."""
+        """The same as ``scan``, in lists. Only for a transaction that reads one instant."""
         if self.state:
             raise self._finished()
         chunks = self._chunks(wanted, self.own_writes() if self.writes else None)
         return chunks if self.reads is None else tracked_chunks(chunks, wanted, self.reads)
 
     def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
-        """Of each prefix of full keys the user's keys that begin with it, see ``ReadView``; of a transaction that
-        reads one instant."""
+        """For each prefix of full keys, the user's keys that begin with it; see ``ReadView``. Only for a transaction
+        that reads one instant."""
         ts = self.open_ts()
         if self.reads is not None or self.writes:
             return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
@@ -142,17 +143,17 @@ class TransactionReads:
         return found
 
     def about(self, wanted: Range) -> int:
-        """About how many keys there are in a range of full keys of one keyspace."""
+        """An estimate of the number of keys in a range of full keys of one keyspace."""
         return self.engine.reader.about(wanted, self.open_ts())
 
     @property
     def tracked(self) -> bool:
-        """Whether it is serializable, so that what it reads is kept."""
+        """Whether the transaction is serializable, so that its reads are recorded."""
         return self.reads is not None
 
     @property
     def pending(self) -> Writes:
-        """What it has written."""
+        """The uncommitted writes of the transaction."""
         return self.writes
 
     def _touches(self, wanted: Range) -> bool:
@@ -162,7 +163,7 @@ class TransactionReads:
         return self.overlay.touches(self.writes, wanted, self.policy.fixed)
 
     def own_writes(self) -> OwnWrites:
-        """The own writes as they are now, for a scan."""
+        """The transaction's own writes as they are now, for a scan."""
         if self.overlay is None:
             self.overlay = Overlay()
         return self.overlay.view(self.writes, self.policy.fixed)
@@ -174,8 +175,9 @@ class TransactionReads:
         self.open_ts()
 
     def open_ts(self) -> int:
-        """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
-        it sees is no longer kept. Below SNAPSHOT it has none, and nothing that could expire."""
+        """The timestamp, for a scan that continues. Raises if the transaction has ended or its snapshot has expired,
+        because what it sees is then no longer kept. Below SNAPSHOT there is no timestamp, and nothing that could
+        expire."""
         if self.state:
             raise self._finished()
         registration = self._registration

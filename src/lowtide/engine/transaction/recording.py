@@ -1,11 +1,11 @@
-"""Transactions that note which versions they saw, for the audit.
+"""Transactions that record which versions they read, for the audit.
 
-What a read returned is compared with the versions that the store has. So what is noted is what was seen, also where
-the engine is wrong; it is not derived from the snapshot. Reads of a transaction's own writes are not noted.
+The result of a read is compared with the versions in the store. So the record shows what was actually read, even if the
+engine is wrong; it is not derived from the snapshot. Reads of a transaction's own writes are not recorded.
 
-A transaction only appends to lists. An ``Entry`` is put down before its commit is submitted, and completed after it. So
-a transaction that saw a commit has its entry behind that of the commit, and the complete entries up to any place are a
-history by themselves.
+A transaction only appends to lists. Its ``Entry`` is added before its commit is submitted, and completed afterwards. So
+a transaction that saw a commit has its entry after that commit's, and the complete entries up to any point form a
+history of their own.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from lowtide.engine.versions.lookups import scanned_under
 from lowtide.engine.versions.visibility import Reader
 
 NOTHING, UNTOLD, UNWRITTEN = 0, -1, -2
-"""In the place of a version: there was nothing; which version it was cannot be told; no version is like it."""
+"""Used in place of a version: the key was absent; the version cannot be determined; no version has this value."""
 WHAT_NOBODY_WROTE = "what no transaction wrote"
-"""What is noted for UNWRITTEN."""
+"""What is recorded for UNWRITTEN."""
 COMMITTED, REFUSED = 1, 2
 """How the transaction of an entry ended; 0 until that is known."""
 
 
 class SeenRange(NamedTuple):
-    """A scan: how far it came, and the versions that it showed."""
+    """A scan: the part of the range that it read, and the versions that it returned."""
 
     covered: Range
     found: list[tuple[bytes, int]]
 
 
 Seen = tuple[bytes, int | str | None] | SeenRange
-"""What was seen: a full key and its version, or a range. In the place of a version, None says that there was nothing,
-and a text that no version is like what was read."""
+"""What was read: a full key and its version, or a range. In place of a version, None means that the key was absent, and
+a text that no version has the value that was read."""
 Entry = list[Any]
-"""``[begun, seen, writes, version, ended, fate, merged]`` of one transaction: when it began, what it saw (a list of
-``Seen``), what it wrote, the timestamp of its commit or None, when it ended, and how; and the keys among its writes
-whose puts merged with equal ones, see ``validate``, or None. Filled by its thread, ``fate`` last; after that no thread
+"""``[begun, seen, writes, version, ended, fate, merged]`` of one transaction: when it began, what it read (a list of
+``Seen``), what it wrote, the timestamp of its commit or None, when it ended, how it ended, and the written keys whose
+puts merged with equal ones (see ``validate``) or None. Filled by its thread, ``fate`` last. After that no thread
 changes it."""
 
 
 class Observer(Protocol):
-    """Who writes down what transactions saw and wrote. ``put`` may be called by any thread, and never waits for another
-    one; what is put is not complete yet, see ``Entry``."""
+    """Records what transactions read and wrote. ``put`` may be called by any thread, and never waits for another one.
+    An entry that is put is not complete yet; see ``Entry``."""
 
     now: Callable[[], float]
 
@@ -62,10 +62,12 @@ class Observer(Protocol):
 
 
 def version_of(reader: Reader, full_key: bytes, value: bytes | None, ts: int, *, kept: bool) -> int:
-    """Return the version that has this value: the one that ``ts`` sees, or else the newest before it, or a later one.
+    """Return the version that has this value: the one visible at ``ts``, otherwise the newest before it, otherwise a
+    later one.
 
-    ``kept``: a snapshot at ``ts`` keeps what it sees. If none does, what was read may have been overwritten and
-    collected since, so only the version that ``ts`` sees counts: the read was then or could have been.
+    ``kept`` says that a snapshot at ``ts`` keeps what it sees. Without one, the version that was read may have been
+    overwritten and collected since. Then only the version visible at ``ts`` counts: the read was at that instant, or
+    could have been.
     """
     versions, base = reader.sources
     active, frozen, cache = versions.view
@@ -98,7 +100,7 @@ def version_of(reader: Reader, full_key: bytes, value: bytes | None, ts: int, *,
 
 
 class RecordingTransaction(EngineTransaction):
-    """A transaction of a store that is recorded."""
+    """A transaction of a recorded store."""
 
     __slots__ = ("_begun", "_observer", "_seen", "_versions")
 
@@ -109,12 +111,12 @@ class RecordingTransaction(EngineTransaction):
     _versions: VersionStore
 
     def read(self, full_key: bytes) -> bytes | None:
-        """As of any transaction, and noted."""
+        """The same as in any transaction, and recorded."""
         value = EngineTransaction.read(self, full_key)
         if full_key in self.writes:
             return value
         if self._registration is not None:
-            # ``version_of`` in the usual case, without a call: the newest version is the one that was read.
+            # ``version_of`` inlined for the usual case, in which the newest version was read.
             active, frozen, cache = self._versions.view
             found = active.chains.get(full_key)
             if found is None and frozen is None:
@@ -129,7 +131,7 @@ class RecordingTransaction(EngineTransaction):
         return value
 
     def see(self, full_key: bytes, value: bytes | None, ts: int | None = None) -> None:
-        """Note a read: of the transaction's own instant, or of ``ts``, which a snapshot keeps."""
+        """Record a read at the transaction's own instant, or at ``ts``, which a snapshot keeps."""
         self._note(full_key, self._version(full_key, value, ts))
 
     def _note(self, full_key: bytes, version: int) -> None:
@@ -145,7 +147,7 @@ class RecordingTransaction(EngineTransaction):
         return version_of(self.engine.reader, full_key, value, ts, kept=kept)
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """As of any transaction, and noted."""
+        """The same as in any transaction, and recorded."""
         values = EngineTransaction.read_many(self, full_keys)
         for full_key, value in zip(full_keys, values, strict=True):
             if full_key not in self.writes:
@@ -153,34 +155,34 @@ class RecordingTransaction(EngineTransaction):
         return values
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        """As of any transaction, and noted as far as it came."""
+        """The same as in any transaction, and recorded as far as it was read."""
         ts = self.ts if self.policy.fixed else None
         return self.scanned(EngineTransaction.scan(self, wanted), wanted, ts)
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
-        """As of any transaction, and noted."""
+        """The same as in any transaction, and recorded."""
         return next(self.scan(wanted), None)
 
     def few(self, wanted: Range, most: int) -> None:
-        """Nothing: a scan notes what it reads."""
+        """Return None, so that the caller scans, which records what it reads."""
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
-        """As of any transaction, and noted as far as it came."""
+        """The same as in any transaction, and recorded as far as it was read."""
         return chunks_of(self.scan(wanted))
 
     def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
-        """As of any transaction, and noted."""
+        """The same as in any transaction, and recorded."""
         return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
 
     def scanned(
         self, entries: Iterator[tuple[bytes, bytes]], wanted: Range, ts: int | None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a scan, which is noted as far as it came. ``ts``: the one instant that it reads, if it does,
-        and if a snapshot keeps that."""
+        """The entries of a scan, which is recorded as far as it was read. ``ts`` is the instant that it reads, if it
+        reads only one and a snapshot keeps it."""
         own = frozenset(self.writes)
 
         def note(covered: Range, found: list[tuple[bytes, bytes]]) -> None:
-            if not self.state:  # after the end, nothing keeps what was seen
+            if not self.state:  # after the transaction has ended, nothing keeps the versions that were read
                 self._see_range(covered, found, own, ts)
 
         return noted(entries, wanted, note)
@@ -188,8 +190,8 @@ class RecordingTransaction(EngineTransaction):
     def _see_range(
         self, covered: Range, found: list[tuple[bytes, bytes]], own: frozenset[bytes], ts: int | None
     ) -> None:
-        """Note a scan; or only what it found, if that is of several instants, or mixed with own writes, or of versions
-        that cannot be told."""
+        """Record a scan. Records only the entries found, if they are of several instants, mixed with own writes, or of
+        versions that cannot be determined."""
         versions = [(key, self._version(key, value, ts)) for key, value in found if key not in own]
         told = ts is not None and all(version > NOTHING for _, version in versions)
         if told and not any(covered.covers(key) for key in own):
@@ -211,13 +213,13 @@ class RecordingTransaction(EngineTransaction):
             self._note_reads()
 
     def _note_reads(self) -> None:
-        """Note a transaction that has written nothing, or, at NONE, each write by itself."""
+        """Record a transaction that has written nothing or, at NONE, has recorded each write by itself."""
         seen, self._seen = self._seen, []
         if seen:
             self._observer.put([self._begun, seen, {}, None, self._observer.now(), COMMITTED, None])
 
     def entry(self, writes: Writes) -> Entry:
-        """What to put down for a commit; at NONE, of one write."""
+        """The entry for a commit; at NONE, for one write."""
         if not self.policy.buffered:
             return [self._begun, (), writes, None, 0.0, 0, None]
         seen, self._seen = self._seen, []
@@ -225,7 +227,7 @@ class RecordingTransaction(EngineTransaction):
 
 
 class RecordingCommits:
-    """Where the transactions of a recorded store commit; what others commit is noted, too."""
+    """The committer of a recorded store. It also records commits that no ``RecordingTransaction`` makes."""
 
     def __init__(self, commits: Commits, observer: Observer) -> None:
         self.callbacks = commits.callbacks
@@ -234,13 +236,13 @@ class RecordingCommits:
         self._put = observer.put
 
     def submit(self, request: Request) -> int:
-        """Commit, and note it."""
+        """Commit, and record the commit."""
         entry = self._entry(request)
         self._put(entry)
         try:
             ts = self._commits.submit(request)
         except BaseException:
-            # After an interrupt it may be committed all the same: then it has its timestamp.
+            # After an interrupt it may still have been committed: then it has its timestamp.
             self._complete(entry, request, request.ts)
             raise
         if request.guards is None and not request.merged:
@@ -250,15 +252,15 @@ class RecordingCommits:
         return ts
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Do nothing: what is noted is a request."""
+        """Do nothing: only requests are recorded."""
         return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """The commit lock."""
+        """Hold the commit lock."""
         return self._commits.exclusive()
 
     def commit_alone(self, request: Request) -> None:
-        """Commit under it, and note it."""
+        """Commit while holding the commit lock, and record the commit."""
         entry = self._entry(request)
         self._put(entry)
         try:
@@ -282,7 +284,7 @@ class RecordingCommits:
 
 
 def record(engine: Engine, observer: Observer) -> None:
-    """Let an engine's transactions be noted from now on."""
+    """Record the transactions of an engine from now on."""
     versions, _ = engine.reader.sources
     now = observer.now
 

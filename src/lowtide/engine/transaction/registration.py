@@ -1,7 +1,7 @@
-"""A registration: what holds a live snapshot, and the note that is left when it was expired.
+"""Registrations: each holds a live snapshot. An expired one leaves a note.
 
-Apart from the registry, which a compiled build compiles: a registration is referred to weakly and has a destructor,
-and that takes an interpreted class.
+They are not in the module of the registry, which a compiled build compiles: a registration needs weak references and a
+destructor, which only an interpreted class has.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The note about a snapshot that was ended at ``age``, in seconds, under the ``limit`` of that time. ``owner`` is
-    its registration."""
+    """The note about a snapshot that was ended at ``age``, in seconds, because of the ``limit`` at that time. ``owner``
+    is its registration."""
 
     ts: int
     age: float
@@ -51,8 +51,8 @@ class Expired:
 
 
 Details = tuple[Any, ...]
-"""(may still commit: bool, begun at: float, opened by: Caller | None). Typed loosely: a compiled build passes such a
-tuple on as one object, and takes one of known types apart."""
+"""(may still commit: bool, begun at: float, opened by: Caller | None). Typed loosely: a compiled build passes a plain
+tuple as one object, but unpacks a tuple of known types."""
 
 NOT_DRAWN: Final = -1
 
@@ -84,7 +84,7 @@ class Registration:
     def __del__(self) -> None:
         try:
             token = self.token
-        except AttributeError:  # its construction was interrupted
+        except AttributeError:  # the constructor was interrupted
             return
         if token:
             registry = self._registry

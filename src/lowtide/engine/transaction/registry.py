@@ -6,19 +6,19 @@ atomic. The draw of a timestamp and its registration are *one step for the colle
     begin:    t = published; live[token] = t; repeat unless published is still t
     collect:  bound = published; sample = live
 
-If the sample misses the entry, it was taken before the entry was set, and ``bound`` was read before that. ``begin``
-then read ``published == t`` after it, so ``bound <= t``. A collector drops only what ended at or before ``bound``:
-nothing that a snapshot at ``t >= bound`` sees. Without the second read of ``published``, a commit could come between
-the draw and the registration, and a collection after it could drop what the snapshot is about to read.
+If the sample misses the entry, the sample was taken before the entry was set, and ``bound`` was read even earlier.
+``begin`` read ``published == t`` after that, so ``bound <= t``. A collector drops only versions that ended at or before
+``bound``, and a snapshot at ``t >= bound`` sees none of them. Without the second read of ``published``, a commit could
+come between the draw and the registration, and a collection after it could drop what the snapshot is about to read.
 
-A registration is an object, :class:`Registration`, and the tables are filled in after it has its token. So at every
+A registration is an object, :class:`Registration`. The tables are filled in after it has its token. So at every
 instruction an interrupt finds it either released or owned: an owner that is dropped drops it, and its destructor
-releases it. ``details`` has it from before it is in ``live`` until after it has left, so everything in ``live`` has
-details. A registration whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, because they must keep
-too much rather than too little. A snapshot at another one's timestamp does not rely on it.
+releases it. ``details`` contains it from before it enters ``live`` until after it has left, so everything in ``live``
+has details. A registration whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, because they must
+keep too much rather than too little. A snapshot that is taken at another snapshot's timestamp does not rely on it.
 
-The interpreter swallows what a destructor raises, including an interrupt, and then the tables still have its token.
-``reap`` releases registrations that have no owner any more; the monitor and a thorough collection call it.
+The interpreter swallows every exception that a destructor raises, including an interrupt. The tables then still have
+its token. ``reap`` releases registrations that have no owner any more; the monitor and a thorough collection call it.
 
 A snapshot that has become too old is *expired*: it leaves ``live`` although its owner still has it. The note in
 ``expired`` is written first, and versions are collected only after the snapshot has left ``live``. So a reader that
@@ -28,8 +28,9 @@ removed when the owner releases the registration, at the latest in its destructo
 Nothing here keeps an owner alive: the tables refer to registrations weakly, and registrations to no owner.
 
 When a transaction has ended and its registration is released and reported, the registration goes to ``spare``, for the
-next begin. This happens only if nothing else refers to it: an error's traceback may, and then dropping its next owner
-would not drop it. So a spare registration is as good as a new one. If an interrupt prevents the reuse, it is dropped.
+next begin. This happens only if nothing else refers to it. The traceback of an error may, and then dropping its next
+owner would not drop it. So a spare registration is as good as a new one. If an interrupt prevents the reuse, it is
+dropped.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class Registry:
         """Register a snapshot at ``at``, which must be the last commit, or a timestamp that another snapshot or, by
         ``pinned``, a pin holds. A ``partial`` snapshot can read only a part of the store.
 
-        The other holder is looked up after this snapshot was registered, so at least one of them is there at any
-        moment.
+        The other holder is looked up after this snapshot was registered, so at any moment at least one of the two
+        exists.
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")

@@ -1,4 +1,4 @@
-"""One commit on its way to the log."""
+"""A request: one commit on its way to the log."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ JOINED: Final = -1
 
 
 class Alone(Protocol):
-    """A statement whose commit is a request without a snapshot; see ``engine/statements/alone``. ``relied_on`` are the
-    full keys that it relies on besides those that it writes; ``scanned`` says that it relies on more than keys."""
+    """A statement whose request has no snapshot; see ``engine/statements/alone``. ``relied_on`` are the full keys that
+    it relies on besides those that it writes. ``scanned`` says that it relies on more than these keys."""
 
     relied_on: Iterable[bytes]
     scanned: bool
@@ -30,21 +30,21 @@ class Alone(Protocol):
 
 
 class Request(msgspec.Struct, kw_only=True, eq=False):
-    """One commit on its way. Filled by its thread, then owned by the leader until ``done``.
+    """One commit on its way to the log. Filled by its own thread, then owned by the leader until ``done``.
 
-    ``token`` is the live snapshot against which the first committer wins; 0 lets the last one win. ``seen`` is the
-    commit as of which ``payload`` tells what was there before: the snapshot's, if there is one; a request without one
-    must be told again, for ``time``, if others have committed since. ``names`` are the keyspaces that the log does not
-    know yet. ``merging`` are the prefixes of the keyspaces in which its puts merge with equal ones, and ``merged`` the
-    keys at which validation found that they do.
+    ``token`` is the live snapshot against which the first committer wins; with 0, the last one wins. ``seen`` is the
+    commit as of which ``payload`` records the values before the commit: that of the snapshot, if there is one. The
+    payload of a request without a snapshot must be encoded again, with the same ``time``, if others have committed
+    since. ``names`` are the keyspaces that the log does not know yet. ``merging`` are the prefixes of the keyspaces in
+    which its puts merge with equal ones, and ``merged`` are the keys for which validation found that they do.
 
-    ``lease`` is set for the commit of a joined process, which has no snapshot here. It tells why what the validation
-    relies on may be gone; ``token`` is then ``JOINED``, or 0 if the last one wins. ``identity`` is in the payload.
-    ``untold`` says that the payload lacks the values from before.
+    ``lease`` is set for the commit of a joined process, which has no snapshot here. It returns the reason why what the
+    validation relies on may be gone. ``token`` is then ``JOINED``, or 0 if the last one wins. ``identity`` is in the
+    payload. ``untold`` says that the payload lacks the values before the commit.
 
     ``alone`` is set for a statement that has no snapshot, but must not lose an update: what it relies on is compared.
 
-    A Struct, since each commit makes one: with so many fields an ``__init__`` takes eight times as long.
+    This is a Struct because every commit creates one: with so many fields an ``__init__`` takes eight times as long.
     """
 
     writes: Writes
@@ -69,11 +69,11 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     ts: int = 0
     alone: Alone | None = None
     recorded: Any = None
-    """The transaction, if it notes what it does; see ``recording``."""
+    """The transaction, if it records what it does; see ``recording``."""
 
 
 def open_gate(gate: threading.Lock | None) -> None:
-    """Wake the thread behind ``gate``. It may have been woken already: then it will look for itself."""
+    """Wake the thread behind ``gate``. It may have been woken already: then it checks for itself."""
     if gate is not None:
         with contextlib.suppress(RuntimeError):
             gate.release()

@@ -1,8 +1,8 @@
-"""When a failed transaction is retried: the one retry policy of Lowtide.
+"""When a failed transaction is retried: the only retry policy of Lowtide.
 
 A conflict is followed by a short random pause, so that the same transactions do not collide again. After ``PATIENCE``
 failures, or after one failure although it had given way, a transaction takes a place in the line (see ``line``). From
-then on its attempts go first. The retries end after a number of attempts or a time.
+then on its attempts go first. Retries end after a number of attempts or after a time limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 
 def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
-    """Random pauses between attempts, in seconds, that grow up to ``longest``."""
+    """Random pauses between attempts, in seconds. They grow up to ``longest``."""
     most = _FIRST_PAUSE
     while True:
         yield uniform(0, most)
@@ -42,7 +42,7 @@ def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
 
 
 def footprint_of(tx: EngineTransaction) -> Footprint:
-    """The keys that a transaction, even a refused one, has written and relied on so far."""
+    """The keys that a transaction, including a refused one, has written and relied on so far."""
     read: list[Set[bytes]] = []
     ranges: list[Range] = []
     if tx.reads is not None:
@@ -56,7 +56,7 @@ def footprint_of(tx: EngineTransaction) -> Footprint:
 
 class Retry:
     """The attempts of one call, which began at ``begun``. Used by the calling thread. ``attempts`` and ``timeout``, in
-    seconds, limit them; the time does so only after an attempt that was made in the line."""
+    seconds, limit them. The time limit applies only after an attempt that was made in the line."""
 
     def __init__(self, line: Line, begun: float, attempts: int | None = None, timeout: float = inf) -> None:
         self._line = line
@@ -71,14 +71,14 @@ class Retry:
         self._place: Place | None = None
 
     def give_way(self, tx: EngineTransaction) -> None:
-        """Let retries go first whose turn it is. Called before the commit of an attempt."""
+        """Let retries whose turn it is go first. Called before the commit of an attempt."""
         if tx.writes and not tx.state:
             now = self._now()
             self._longest = max(self._longest, now - self._attempt)
             self._gave_way = self._line.give_way(tx.writes.keys(), now + _LONGEST_TURN)
 
     def failed(self, error: TransientError, tx: EngineTransaction | None = None) -> None:
-        """Wait until it is time for the next attempt, or raise ``error`` if there is none. Called when an attempt has
+        """Wait until the next attempt may start, or raise ``error`` if there is none. Called when an attempt has
         failed. ``tx`` is the refused transaction, if the attempt had its own."""
         now = self._now()
         self._failures += 1
@@ -94,8 +94,8 @@ class Retry:
         self._attempt, self._gave_way = self._now(), False
 
     def _line_up(self, tx: EngineTransaction) -> bool:
-        """Wait for a turn; false if this thread has one already. If that is this call's own turn, the attempt failed in
-        it because of a commit that is not retried."""
+        """Wait for a turn; false if this thread already has one. If it is this call's own turn, the attempt failed
+        because of a commit that is not retried."""
         line, place = self._line, self._place
         if place is not None and line.holds(place):
             place.footprint = footprint_of(tx)
@@ -155,6 +155,6 @@ def bounds(attempts: int | None, timeout: float | None) -> tuple[int | None, flo
         raise UsageError(f"attempts must be a whole number of at least 1, not {attempts!r}")
     if timeout is None:
         return attempts, TIMEOUT if attempts is None else inf
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:  # NaN is neither
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:  # also refuses NaN
         raise UsageError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
     return attempts, timeout

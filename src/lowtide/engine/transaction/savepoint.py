@@ -1,4 +1,4 @@
-"""Savepoints: a part of a transaction that is undone on its own."""
+"""Savepoints: parts of a transaction that can be undone on their own."""
 
 from __future__ import annotations
 

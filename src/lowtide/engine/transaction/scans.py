@@ -1,4 +1,4 @@
-"""Scans of a transaction: with validated reads, and of the latest committed state."""
+"""Scans of a transaction: with tracked reads, and of the latest committed state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def entries_of(chunks: Iterator[list[tuple[bytes, bytes]]]) -> Iterator[tuple[by
 
 
 def chunks_of(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Entries in lists, for a scan that must be seen one by one."""
+    """Entries in lists, for a scan whose entries must be handled one by one."""
     while chunk := list(islice(entries, _CHUNK)):
         yield chunk
 
 
 def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a scan, recording how far it has come: a scan that stops early has read only up to there."""
+    """The entries of a scan. Records how far it has read: a scan that stops early has read only up to there."""
     index = reads.begin_range()
     keyspace = wanted.low[:4]
     for entry in entries:
@@ -40,7 +40,7 @@ def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSe
 def tracked_chunks(
     chunks: Iterator[list[tuple[bytes, bytes]]], wanted: Range, reads: ReadSet
 ) -> Iterator[list[tuple[bytes, bytes]]]:
-    """As ``tracked``, of a scan in chunks: what is given out was read to the end of its chunk."""
+    """The same as ``tracked``, for a scan in chunks: a chunk that is yielded has been read to its end."""
     index = reads.begin_range()
     keyspace = wanted.low[:4]
     for chunk in chunks:
@@ -54,7 +54,7 @@ def noted(
     entries: Iterator[tuple[bytes, bytes]], wanted: Range, note: Callable[[Range, list[tuple[bytes, bytes]]], None]
 ) -> Iterator[tuple[bytes, bytes]]:
     """The entries of a scan. When it ends or is dropped, ``note`` is called with the part of the range that it covered
-    and the entries, with full keys; not if it read nothing."""
+    and the entries, with full keys. It is not called if nothing was read."""
     keyspace, covered = wanted.low[:4], None
     found: list[tuple[bytes, bytes]] = []
     try:

@@ -20,8 +20,8 @@ from lowtide.errors import UsageError
 
 
 class Closing(Protocol):
-    """Something that ends with a snapshot. It is closed with it; in the destructor, which may run anywhere, it is only
-    asked to end."""
+    """Something that ends with a snapshot. It is closed with the snapshot. The snapshot's destructor, which may run
+    anywhere, only asks it to end."""
 
     def close(self) -> None: ...
 
@@ -29,8 +29,8 @@ class Closing(Protocol):
 
 
 class EngineSnapshot:
-    """The committed state at ``ts``, kept for as long as this is open; ``lowtide.Snapshot`` holds one. Any number of
-    threads may read it at once. It reads from ``engine``."""
+    """The committed state at ``ts``, kept for as long as this is open. ``lowtide.Snapshot`` holds one. Any number of
+    threads may read it at the same time. It reads from ``engine``."""
 
     __slots__ = ("_closed", "_closing", "_registration", "engine", "keep", "keyspaces", "ts")
 
@@ -87,7 +87,7 @@ class EngineSnapshot:
         return values
 
     def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """As ``read_many``: a snapshot keeps no account of what was read."""
+        """The same as ``read_many``: a snapshot does not track reads."""
         return self.read_many(full_keys)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
@@ -95,42 +95,42 @@ class EngineSnapshot:
         return entries_of(self.chunks(wanted))
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
-        """The first entry of a range of full keys that has an end, with the user's key. Faster than a scan."""
+        """The first entry of a bounded range of full keys, with the user's key. Faster than a scan."""
         entry = self.engine.reader.first(wanted, self.ts)
         self.open_ts()  # after the read, see ``read``
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
-        """The first entries of a range of full keys, about ``most``, with full keys, and whether these are all."""
+        """About the first ``most`` entries of a range, with full keys, and whether these are all."""
         found = self.engine.reader.beginning(wanted, self.ts, most)
         self.open_ts()  # after the read, see ``read``
         return found
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
-        """As ``scan``, in lists."""
+        """The same as ``scan``, in lists."""
         for chunk in self.engine.reader.scan(wanted, self.open_ts, None):
             self.open_ts()  # after the chunk was read, see ``read``
             yield chunk
         self.open_ts()
 
     def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
-        """Of each prefix of full keys the user's keys that begin with it; see ``ReadView``."""
+        """For each prefix of full keys, the user's keys that begin with it; see ``ReadView``."""
         found = keys_under(self.engine.reader, prefixes, self.open_ts(), self.chunks, most)
         self.open_ts()  # after the read, see ``read``
         return found
 
     def about(self, wanted: Range) -> int:
-        """About how many keys there are in a range of full keys of one keyspace."""
+        """An estimate of the number of keys in a range of full keys of one keyspace."""
         return self.engine.reader.about(wanted, self.open_ts())
 
     @property
     def tracked(self) -> bool:
-        """Never: it writes nothing."""
+        """Always false: a snapshot has no read set."""
         return False
 
     @property
     def pending(self) -> Writes:
-        """Nothing: a snapshot is not written to."""
+        """Always empty: a snapshot is read-only."""
         return {}
 
     def time(self) -> float:

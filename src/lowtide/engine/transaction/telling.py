@@ -1,4 +1,4 @@
-"""Telling again what was there before a commit, in its payload, because that has changed since it was encoded."""
+"""Encodes the payload of a commit again, because the values before it have changed since it was encoded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from lowtide.engine.transaction.request import Request
 
 
 def tell(request: Request, before: Before, keep_before: bool) -> None:
-    """Encode the payload of a request again. ``before`` has the values that are there, in the order of its writes. The
-    caller holds the commit lock."""
+    """Encode the payload of a request again. ``before`` are the current values, in the order of the request's writes.
+    The caller holds the commit lock."""
     names, replaced = request.names, request.replaced
     payload = encode_payload(request.time, request.writes, names, before, keep_before, replaced=replaced)
     request.payload = payload if request.identity is None else identified(payload, request.identity)

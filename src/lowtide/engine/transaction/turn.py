@@ -1,4 +1,4 @@
-"""A turn: the thread that holds the commit lock commits under it.
+"""Turns: the thread that holds the commit lock commits under it.
 
 What it reads meanwhile stays true until its commit, so the commit cannot conflict. All other commits wait, so a turn
 should last only a few milliseconds.
@@ -16,8 +16,8 @@ from lowtide.errors import UsageError
 
 
 class Turn:
-    """Commits the transactions of the thread that holds the commit lock. Used only by that thread, while it holds
-    it."""
+    """Commits the transactions of the thread that holds the commit lock. Used only by that thread, while it holds the
+    lock."""
 
     def __init__(self, callbacks: Callbacks, commit_alone: Callable[[Request], None]) -> None:
         self.callbacks = callbacks
@@ -31,7 +31,7 @@ class Turn:
         return request.ts
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Do nothing: a turn commits requests."""
+        """Do nothing: a turn commits requests only."""
         return 0
 
     def exclusive(self) -> AbstractContextManager[None]:

@@ -1,12 +1,11 @@
-"""Whether a transaction may commit: first committer wins, and for SERIALIZABLE precision locking.
+"""Validation: whether a transaction may commit. First committer wins; for SERIALIZABLE, precision locking as well.
 
-Called under the commit lock by the leader of a commit group, so nothing is committed meanwhile except the earlier
+Called under the commit lock by the leader of a commit group. So nothing is committed meanwhile except the earlier
 members of the group, whose keys are passed along.
 
-*Equal puts merge*: a request may name keyspaces in which a put is no conflict if the newest value of the key is the one
-that it puts, whichever transaction put it there. Keys whose value is a function of the key need this, such as
-statements and terms: two transactions that add the same one agree. A deletion merges with nothing, and nothing merges
-with a deletion.
+*Equal puts merge*: a request may name keyspaces in which a put does not conflict if it puts the newest value of the key
+again, whichever transaction put it there. This is for keys whose value is a function of the key, such as statements and
+terms: two transactions that add the same one agree. A deletion merges with nothing, and nothing merges with a deletion.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore
 
 _MOST_KEYS = 200_000
-"""Keys of recent commits that are remembered for validation before the slower way is taken."""
+"""The number of keys of recent commits that are remembered for validation. Beyond it, the slower method is used."""
 
 Clash = tuple[bytes, int]
 """A full key, and the commit that changed it first."""
@@ -32,8 +31,8 @@ Clash = tuple[bytes, int]
 class RecentCommits:
     """The keys of the commits that live serializable transactions did not see.
 
-    Written under the commit lock only. It is bounded: when a transaction stays open for very long, the oldest commits
-    are forgotten, and its validation asks the versions themselves, which is exact as well, but takes longer.
+    Written under the commit lock only. The memory is bounded: if a transaction stays open for very long, the oldest
+    commits are forgotten. Its validation then checks the versions themselves, which is also exact but takes longer.
     """
 
     def __init__(self, published: int) -> None:
@@ -60,7 +59,7 @@ class RecentCommits:
         self.complete_after = ts
 
     def forget_all(self, upto: int) -> None:
-        """Forget everything up to ``upto``: older transactions are validated the slower way."""
+        """Forget everything up to ``upto``. Older transactions are then validated by the slower method."""
         self.commits.clear()
         self._keys = 0
         self.complete_after = upto
@@ -74,7 +73,7 @@ class RecentCommits:
 
 
 class Validator:
-    """The checks of a commit against what was committed since its snapshot."""
+    """Checks a commit against what was committed since its snapshot."""
 
     def __init__(
         self, versions: VersionStore, base: Base, *, published: int, latest: Callable[[bytes], bytes | None]
@@ -106,9 +105,9 @@ class Validator:
         return None
 
     def clash(self, request: Request, earlier: Sequence[Request], published: int) -> Clash | None:
-        """Why a request that was read at a snapshot may not commit after ``earlier``, the accepted members of its
-        group: the rules of SNAPSHOT for what it writes, and of SERIALIZABLE for what it reads. ``published`` is the
-        newest commit: a request that has seen it can clash with nothing but its group."""
+        """Why a request that read at a snapshot may not commit after ``earlier``, the accepted members of its group. It
+        applies the rules of SNAPSHOT to its writes, and those of SERIALIZABLE to its reads. ``published`` is the newest
+        commit: a request that has seen it can conflict only with its group."""
         if request.seen == published and not earlier:
             return None
         clash = (
@@ -121,8 +120,8 @@ class Validator:
         return clash
 
     def unequal_clash(self, request: Request, earlier: Sequence[Request]) -> Clash | None:
-        """As ``write_clash``, for a request whose puts merge with equal ones. Records those that do in the request, and
-        those that merge with what an ``earlier`` member of the group writes."""
+        """The same as ``write_clash``, for a request whose puts merge with equal ones. Records in the request the keys
+        that merge, including those that merge with the writes of an ``earlier`` member of the group."""
         writes, merging = request.writes, request.merging
         among = {key: value for each in earlier for key, value in each.writes.items() if key in writes}
         merged = {key for key, value in among.items() if _merges(writes, key, value, merging)}
@@ -137,7 +136,7 @@ class Validator:
         return None
 
     def group_clash(self, request: Request, accepted: Sequence[Request]) -> Clash | None:
-        """A clash of what was written or read with an earlier member of the group."""
+        """A key that the request wrote or read and an earlier member of the group writes."""
         reads = request.reads
         writes = request.writes.keys() - request.merged if request.merged else request.writes.keys()
         ranges = reads.compiled() if reads is not None else None
@@ -152,8 +151,8 @@ class Validator:
         return None
 
     def guard_clash(self, guards: Guards, earlier: Sequence[Request]) -> Clash | None:
-        """One of the guarded keys, or of the keys in the guarded ranges, that was committed after it was seen, or that
-        an ``earlier`` member of the group writes."""
+        """A guarded key, or a key in a guarded range, that was committed after it was read, or that an ``earlier``
+        member of the group writes."""
         for key, seen in guards.keys.items():
             changed = self._versions.changed_at(key)
             if changed is None and seen < self._versions.boundary:  # in this order, see ``visibility``
@@ -170,8 +169,8 @@ class Validator:
         return None
 
     def lone_clash(self, request: Request, statement: Alone, earlier: Sequence[Request]) -> Clash | None:
-        """One of the keys that a statement without a snapshot writes or relies on that was committed after it was read,
-        or that an ``earlier`` member of the group writes. Any key if that cannot be told."""
+        """A key that a statement without a snapshot writes or relies on, and that was committed after it was read, or
+        that an ``earlier`` member of the group writes. An arbitrary key if this cannot be determined."""
         writes, seen = request.writes, request.seen
         keys = [*writes, *statement.relied_on]
         active, frozen, _ = self._versions.view
@@ -197,8 +196,8 @@ class Validator:
         return changed if changed is not None and changed > since else 0
 
     def read_clash(self, reads: ReadSet, since: int, *, joined: bool = False) -> Clash | None:
-        """One of the read keys, or of the keys in the read ranges, that was committed after ``since``. Commits are
-        remembered for the transactions of this process only, not for those of ``joined`` processes."""
+        """A key that was read, or that is in a range that was read, and that was committed after ``since``. Recent
+        commits are remembered only for the transactions of this process, not for those of ``joined`` processes."""
         ranges = reads.compiled()
         if joined or since < self.recent.complete_after:
             return self._read_clash_in_versions(reads, ranges.ranges, since)
@@ -220,5 +219,5 @@ class Validator:
 
 
 def _merges(writes: Writes, key: bytes, newest: bytes | None, merging: frozenset[bytes]) -> bool:
-    """Whether what a request puts is what is there."""
+    """Whether a request puts the value that the key already has."""
     return newest is not None and newest == writes[key] and key[:KEYSPACE_PREFIX] in merging

@@ -1,7 +1,7 @@
-"""Keys at which a commit gives way: it writes them only if no other commit has changed them since its snapshot.
+"""Keys at which a commit yields: it writes them only if no other commit has changed them since its snapshot.
 
-A key that was changed is left out, and the rest is committed; an ordinary transaction would be refused as a whole. This
-is for work that fills in what is missing, beside writers that never rest: the build of an index.
+A key that was changed is left out, and the rest is committed. An ordinary transaction would be refused as a whole.
+Index builds use this to add missing entries while other transactions write continuously.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowtide.engine.types import Writes
 
 
 class Yielding:
-    """The keys of one commit at which it gives way.
+    """The keys of one commit at which it yields.
 
     Filled by its transaction's thread. ``left_out`` is written by the leader of the commit group, under the commit
     lock, and read by the transaction's thread after the commit.
@@ -26,15 +26,15 @@ class Yielding:
     def __init__(self, keys: set[bytes], before: Writes) -> None:
         self.keys = keys
         self.before = before
-        """What was there, at the snapshot, of everything that the transaction writes."""
+        """The values at the snapshot of all keys that the transaction writes."""
         self.left_out: list[bytes] = []
 
 
 def give_way(
     request: Request, yielding: Yielding, validator: Validator, earlier: Sequence[Request], keep_before: bool
 ) -> None:
-    """Take the keys out of a request that were changed since its snapshot, or that an ``earlier`` member of the group
-    writes. If nothing would be left, the request stays as it is, and its validation refuses it. The caller holds the
+    """Remove from a request the keys that were changed since its snapshot, or that an ``earlier`` member of the group
+    writes. If nothing would be left, the request stays unchanged, and its validation refuses it. The caller holds the
     commit lock."""
     keys = yielding.keys
     changed = {key for each in earlier for key in each.writes if key in keys}

@@ -1,4 +1,4 @@
-"""What lies below the layers, as those who read see it."""
+"""``BaseRows``: the interface of what lies below the layers, for readers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A version chain: the versions of one key above the boundary, newest first.
 
 A chain is a linked tuple ``(ts, value, older)``. It is never changed, only replaced as a whole, so a reader that holds
-one holds a consistent past. Such tuples of plain values are also invisible to Python's cyclic collector. A value of
-None is a tombstone: the key was deleted at ``ts``.
+one has a consistent view of the past. Such tuples of plain values are also invisible to Python's cyclic collector. A
+value of None is a tombstone: the key was deleted at ``ts``.
 """
 
 from __future__ import annotations

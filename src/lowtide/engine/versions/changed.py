@@ -29,7 +29,7 @@ def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int)
 
 def all_changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> list[bytes]:
     """The keys of the range that changed after ``since``, including deletions, and possibly some that changed just now.
-    None is missing as long as a writer is registered at ``since``; see ``visibility`` for the order."""
+    No key is missing as long as a writer is registered at ``since``; see ``visibility`` for the order of the reads."""
     found: dict[bytes, None] = {}
     for layer in versions.layers:
         for key in layer.keys.between(wanted.low, wanted.high, sys.maxsize, False):

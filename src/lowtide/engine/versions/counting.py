@@ -19,7 +19,7 @@ MOST: Final = 20_000
 
 
 def count_visible(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int) -> int | None:
-    """How many keys of a range of one keyspace there are at ``ts``; None if they have to be read to be counted."""
+    """The number of keys in a range of one keyspace at ``ts``; None if the keys must be read to count them."""
     layers = versions.layers
     keys = sorted({key for each in layers for key in each.keys.between(wanted.low, wanted.high, MOST + 1, False)})
     if len(keys) > MOST:

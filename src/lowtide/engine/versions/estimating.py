@@ -1,7 +1,8 @@
-"""About how many keys a range has: by the places of its two ends in the base's tree, and by the layers' keys.
+"""Estimates the number of keys in a range, from its two ends in the base's tree and from the layers' keys.
 
-An estimate for planners, which takes some 50 microseconds however many keys there are. Superseded rows, tombstones, and
-keys that both the base and a layer have are counted, too: they are few beside a range that is worth an estimate.
+The estimate is for planners. It takes about 50 microseconds for any number of keys. Superseded rows, tombstones, and
+keys that are in both the base and a layer are counted too: they are few compared with a range that is worth an
+estimate.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def estimated_count(versions: VersionStore, rows: BaseRows, wanted: Range) -> int:
-    """About how many keys there are in a range."""
+    """An estimate of the number of keys in a range."""
     above = sum(each.keys.count(wanted.low, wanted.high) for each in versions.layers)
     return above + rows.read(lambda txn: _below(rows, txn, wanted))
 

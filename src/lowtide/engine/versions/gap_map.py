@@ -1,22 +1,22 @@
 """The gaps of a store: scans record them, puts cut them. See ``gaps`` for what a gap means.
 
-A scan that passes many deleted keys *watches* meanwhile, and then notes the range that it passed as a gap since its
-snapshot. The order of the steps guarantees that no gap hides a put:
+A scan that passes many deleted keys *watches* for puts meanwhile, and then notes the range that it passed as a gap
+since its snapshot. The order of the steps guarantees that no gap hides a put:
 
     scan:     watch; take the layers and read keys, chains and base; note; end the watch
     publish:  put the versions on their chains; look for watches, then for gaps; make the timestamp visible
 
 A scan notes only keys whose newest version, as it saw it, is a tombstone at or before its snapshot, and only if the
-snapshot is not below the boundary: then every later commit is in the layers that it took. So the scan did not see, on
-its chain, any put into the range after the snapshot. Such a put reached its chain after the scan began to watch. Its
-publisher looks for watches after that, so it finds the watch or, if that has ended, the gap. It passes its keys to
-every watch and cuts them out of the gaps before its timestamp is visible. A scan at or after that timestamp takes the
-gaps later, and finds none that contains the key.
+snapshot is not below the boundary: then every later commit is in the layers that it took. So if a put into the range
+was committed after the snapshot, the scan did not see it on its chain: the put reached its chain after the scan began
+to watch. Its publisher looks for watches after that, so it finds the watch or, if the watch has ended, the gap. It
+passes its keys to every watch and cuts them out of the gaps before its timestamp is visible. A scan at or after that
+timestamp takes the gaps later, and finds none that contains the key.
 
-No thread waits. ``_lock`` is never waited for. If it is taken, a scan gives up noting, and the publisher forgets all
-gaps. A scan that holds the lock then notes into the forgotten table, which it took before it read the keys that
-publishers passed to its watch. If it took the new table instead, it had those keys before, and leaves them out itself.
-Forgetting is one assignment; any thread may do it at any time.
+No thread ever waits for ``_lock``. If it is taken, a scan gives up noting, and a publisher forgets all gaps. A scan
+takes the table before it reads the keys that publishers passed to its watch. So a scan that holds the lock at that
+moment either notes into the forgotten table, or takes the new one. In the second case its watch already has the
+publisher's keys, and the scan leaves them out itself. Forgetting is one assignment; any thread may do it at any time.
 
 Who writes: an entry of ``of`` is written under ``_lock``, by a scan that notes or by the one publisher. ``of`` itself
 is replaced by the publisher, by the checkpoint that drops a layer, and by the thread that closes the store. Readers
@@ -117,7 +117,7 @@ class GapMap:
                 self.unwatch(watch)
             else:
                 watch.puts += keys
-        # Even if there is no gap yet: a scan with the lock may be about to note one, and have read its watch before.
+        # Even if there is no gap yet: a scan that holds the lock may have read its watch, and be about to note one.
         if not self._try(lambda: self._cut(keys)):  # point: gaps.cut
             self.of = {}
 

@@ -36,8 +36,8 @@ _low, _high, _since = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 def past(gaps: Gaps, wanted: Range, ts: int) -> Range | None:
-    """A range without the gaps at its beginning, for a scan at ``ts``: the range itself if there are none, None if
-    nothing is left."""
+    """A range without the gaps at its beginning, for a scan at ``ts``. It is the range itself if there are none, and
+    None if nothing is left."""
     low, high, reverse, _ = wanted
     if high is None:
         return wanted
@@ -120,8 +120,8 @@ def without(gaps: Gaps, keys: Sequence[bytes]) -> Gaps:
 
 
 def bounded(gaps: Gaps, most: int) -> Gaps:
-    """At most ``most`` of the gaps. Those with the smallest ``since`` are dropped first: they have not grown for
-    longest."""
+    """At most ``most`` of the gaps. Those with the smallest ``since`` are dropped first: they have gone the longest
+    without growing."""
     while len(gaps) > most:
         oldest = gaps.index(min(gaps, key=_since))
         gaps = gaps[:oldest] + gaps[oldest + 1 :]

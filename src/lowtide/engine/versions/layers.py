@@ -5,15 +5,15 @@ changes again, to the base. When the base has it, the whole layer is dropped by 
 has. So no version at or below a published boundary is ever removed from a chain one by one.
 
 Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``drop_frozen`` runs in the one checkpoint
-that froze. A lock-free reader takes ``view`` once, a tuple that is replaced as a whole. It may see: versions newer than
-its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and a frozen
-layer that the base already has (the same versions, harmless). It reads the base only after it took ``view``.
+that froze the layer. A lock-free reader takes ``view`` once, a tuple that is replaced as a whole. It may see: versions
+newer than its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and
+a frozen layer that the base already has (the same versions, harmless). It reads the base only after it took ``view``.
 
-The view's third part caches rows of the base, as (timestamp, value). Readers fill it with what they found in LMDB. When
-a layer is dropped, the same assignment replaces the cache by a copy that is updated with the layer's versions. So a
-cache is filled and used only by readers whose view has, in its layers, everything that the base may have received since
-the cache was created. An outdated row in it is hidden by a layer, and the timestamp of a row shows whether it is newer
-than a snapshot. No reader of the new view sees what a reader of the old view still adds to the old cache.
+The third part of the view is a cache of rows of the base, as (timestamp, value). Readers fill it with what they found
+in LMDB. When a layer is dropped, the same assignment replaces the cache by a copy that is updated with the layer's
+versions. So a cache is filled and used only by readers whose layers have everything that the base may have received
+since the cache was created. An outdated row in it is hidden by a layer, and the timestamp of a row shows whether it is
+newer than a snapshot. No reader of the new view sees what a reader of the old view still adds to the old cache.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ RowCache: TypeAlias = dict[bytes, tuple[int, bytes | None]]
 ABSENT: Final = (1 << 62, None)
 """In a cache: the base has no row of the key. It is newer than every snapshot, so an old one looks into the history."""
 _FEW: Final = 8
-"""Up to so many writes are published one by one: more are, faster, by loops in C."""
+"""Up to this many writes are published one by one. More are published by loops in C, which is faster then."""
 _MANY: Final = 1_000
 _SAMPLED: Final = 64
-"""Of so many writes, this many are looked at to see whether they put the same values."""
+"""If there are ``_MANY`` writes or more, this many are sampled to see whether they put the same values."""
 _FREED_AT_ONCE: Final = 2_000
 _TS: Final = itemgetter(0)
 LARGEST_CACHED = 504
@@ -118,8 +118,8 @@ class VersionStore:
         """Why nothing can be read any more; empty while the store is open."""
 
     def resume(self, chains: Chains, names: Names) -> None:
-        """Take in the commits above the boundary: the newest version of each key, and the names of new keyspaces.
-        Called before anything reads or commits."""
+        """Add the commits above the boundary: the newest version of each key, and the names of new keyspaces. Called
+        before anything reads or commits."""
         self.active = layer = Layer()
         layer.chains, layer.keys = chains, OrderedKeys(chains)
         layer.keys.add_all(chains)
@@ -130,8 +130,8 @@ class VersionStore:
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
-        timestamp is published. It may be repeated after an interrupt, from an earlier commit on as well, followed by
-        ``recount``."""
+        timestamp is published. After an interrupt it may be repeated, also starting with an earlier commit, and must be
+        followed by ``recount``."""
         layer = self.active
         chains = layer.chains
         grown: list[bytes] = []
@@ -205,10 +205,10 @@ class VersionStore:
     ) -> int:
         """Drop from each chain the version that the newest one superseded, unless it is needed.
 
-        The version before that is judged again: if the snapshot that it was kept for has ended, the whole chain is
-        pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing is dropped. No
-        snapshot needs what began after ``unseen_after``, so such versions are not looked up. With one old reader those
-        are all of them.
+        The version before that is judged again. If the snapshot that it was kept for has ended, the whole chain is
+        pruned. So a chain stays as short as ``prune`` makes it, at O(1) per key as long as nothing is dropped. No
+        snapshot needs a version that began after ``unseen_after``, so such versions are not looked up. With a single
+        old reader, this is true of all of them.
         """
         layer = self.active
         chains, held = layer.chains, layer.held
@@ -256,8 +256,8 @@ class VersionStore:
         return dropped
 
     def _account(self, key: bytes, before: Chain, after: Chain) -> int:
-        """Subtract the versions of ``before`` that ``after`` no longer has from the counters; return how many there
-        are."""
+        """Subtract from the counters the versions of ``before`` that are no longer in ``after``. Returns their
+        number."""
         kept = {ts for ts, _ in versions_of(after)}
         gone = [_size(key, value) for ts, value in versions_of(before) if ts not in kept]
         self.active.versions -= len(gone)
@@ -316,8 +316,8 @@ class VersionStore:
 
 
 def _brought_up_to_date(cache: RowCache, chains: Chains, most: int) -> RowCache:
-    """A copy of ``cache`` for a base that has received the newest versions of ``chains``. Up to ``most`` rows, it takes
-    in what was written: that is often read next."""
+    """A copy of ``cache`` for a base that has received the newest versions of ``chains``. It also takes in what was
+    written, up to ``most`` rows, because that is often read next."""
     fresh = dict(cache)
     room = most - len(fresh)
     for key, (ts, value, _) in chains.items() if room > 0 else ():
@@ -351,7 +351,7 @@ def slices_of(layer: Layer) -> list[list[object]]:
 
 
 def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:
-    """The chain of one version for each write. Many keys with the same value, as statements have it, share one."""
+    """A chain of one version for each write. Many keys with the same value, as RDF statements have, share one chain."""
     values = writes.values()
     if len(writes) >= _MANY and len(set(islice(values, _SAMPLED))) <= _SAMPLED // 2:
         shared: dict[bytes | None, Chain] = {value: (ts, value, None) for value in set(values)}

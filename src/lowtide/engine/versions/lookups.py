@@ -1,7 +1,7 @@
-"""Many short ranges at once: the keys that begin with each of some prefixes.
+"""Reads many short ranges at once: the keys that begin with each of many prefixes.
 
-A scan costs as much as reading dozens of entries. A join asks for the few keys behind hundreds of prefixes, so these
-are read in one transaction of LMDB. A prefix that a layer has keys of, or that has many keys, is left to a scan.
+A scan costs as much as reading dozens of entries. A join asks for a few keys under each of hundreds of prefixes, so
+these are read in one LMDB transaction. A prefix that has many keys, or keys in a layer, is scanned instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lowtide.engine.types import KEYSPACE_PREFIX, Range, after_prefix
 from lowtide.engine.versions.visibility import Reader
 
 _MOST: Final = 128
-"""A prefix with so many keys is scanned."""
+"""A prefix with this many keys is scanned."""
 
 Chunks = Callable[[Range], Iterator[list[tuple[bytes, bytes]]]]
 """A scan, in lists of entries with the user's keys."""
@@ -22,9 +22,9 @@ Chunks = Callable[[Range], Iterator[list[tuple[bytes, bytes]]]]
 def keys_under(
     reader: Reader, prefixes: list[bytes], ts: int, chunks: Chunks, most: int | None
 ) -> list[list[bytes] | None]:
-    """Of each prefix of full keys, which is longer than its keyspace's, the user's keys that begin with it and are
-    visible at ``ts``, a registered snapshot; None if they are more than ``most``. ``chunks`` scans where that is
-    needed."""
+    """For each prefix of full keys, the user's keys that begin with it and are visible at ``ts``, a registered
+    snapshot. Each prefix must be longer than that of its keyspace. The result is None for a prefix with more than
+    ``most`` keys. ``chunks`` scans a prefix if needed."""
     versions, base = reader.sources
     touched: set[bytes] = set()
     for layer in versions.layers:  # before the base, see ``visibility``
@@ -43,7 +43,7 @@ def keys_under(
 
 
 def scanned_under(prefix: bytes, chunks: Chunks, most: int | None) -> list[bytes] | None:
-    """The user's keys that begin with a prefix, by a scan; None if they are more than ``most``."""
+    """The user's keys that begin with a prefix, by a scan; None if there are more than ``most``."""
     found: list[bytes] = []
     for chunk in chunks(Range(prefix, after_prefix(prefix))):
         found += [key for key, _ in chunk]

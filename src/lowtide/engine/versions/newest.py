@@ -1,4 +1,4 @@
-"""Since when a keyspace has not changed: the base's marks, and the layers above them."""
+"""The last change of a keyspace, from the base's marks and the layers above them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lowtide.engine.versions.sorted_keys import SortedKeys
 
 _PREFIX = itemgetter(slice(KEYSPACE_PREFIX))
 _FEW = 16
-"""Up to so many keys are divided one by one."""
+"""Up to this many keys are divided one by one."""
 
 
 class KeyspaceKeys:
@@ -47,12 +47,12 @@ class OrderedKeys:
         self._draining = False
         """Whether a drain is unfinished: an interrupted one leaves the parts in any state."""
         self._parts: dict[bytes, KeyspaceKeys] = {}
-        """By the first bytes of their keys."""
+        """The keys of each keyspace, by its prefix."""
         self._fresh: list[bytes] = []
         self.add = self._fresh.append
         """Add a key that is not in the set."""
         self.add_all = self._fresh.extend
-        """Add keys of which none is in the set, all at once."""
+        """Add many keys at once. None of them may be in the set."""
 
     def between(self, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
         """Up to ``limit`` keys with ``low <= key < high`` in scan order. O(log n + limit), plus sorting new keys."""
@@ -78,7 +78,8 @@ class OrderedKeys:
         return None
 
     def touched(self, prefixes: Iterable[bytes]) -> list[bytes]:
-        """Those of some prefixes that a key begins with. Each is longer than the keyspace's. O(log n) for each."""
+        """The prefixes with which at least one key begins. Each must be longer than that of its keyspace. O(log n) for
+        each."""
         if not self._fresh and not self._parts and not self._draining:
             return []
         with self._lock:
@@ -89,7 +90,7 @@ class OrderedKeys:
             ]
 
     def count(self, low: bytes, high: bytes | None) -> int:
-        """How many keys there are with ``low <= key < high``. O(log n), plus sorting what is new."""
+        """The number of keys with ``low <= key < high``. O(log n), plus sorting new keys."""
         if not self._fresh and not self._parts and not self._draining:
             return 0
         with self._lock:

@@ -135,7 +135,7 @@ class Overlay:
         return view
 
     def touches(self, writes: Writes, wanted: Range, fixed: bool) -> bool:
-        """Whether there may be own writes in a range. Only if many are in the same keyspace, all are put in order."""
+        """Whether there may be own writes in a range. The keys are sorted only if many are in the same keyspace."""
         low, high = wanted.low, wanted.high
         prefix = low[:KEYSPACE_PREFIX]
         if high is not None and high.startswith(prefix) and len(prefix) == KEYSPACE_PREFIX:

@@ -1,7 +1,7 @@
-"""What was there before a commit, for its record in the log: the values, or only which keys had one.
+"""The state before a commit, for its record in the log: the values, or only which keys had one.
 
-Most stores log no earlier values. For many keys it is then faster to walk over the base's keys, which are not copied
-with their rows, than to look up each one. A bulk of keys is mostly in order and close together, or all of it is new.
+Most stores log no earlier values. For many keys it is then faster to walk over the base's keys, without copying rows,
+than to look up each key. The keys of a bulk write are usually in order and close together, or all new.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from lowtide.engine.versions.visibility import Reader
 from lowtide.errors import UsageError
 
 _MANY: Final = 64
-"""From so many keys on, a walk is worth trying."""
+"""From this many keys on, a walk is worth trying."""
 PRESENT: Final = b""
 """Stands for the value of a key that had one."""
 
 
 def before_of(reader: Reader, writes: Writes, ts: int, values: bool) -> list[bytes | None]:
-    """Of each key that is written the value at ``ts``, None if it had none. Without ``values``, an existing one may be
+    """For each written key, its value at ``ts``; None if it had none. Without ``values``, an existing value may be
     replaced by PRESENT."""
     if len(writes) == 1:
         (key,) = writes

@@ -1,8 +1,8 @@
-"""``SortedKeys``: an ordered set of keys that takes in neighbours together.
+"""``SortedKeys``: an ordered set of keys that adds neighbouring keys together.
 
-The keys are in lists of at most ``_MOST``, each with its last key beside it. A commit often adds keys that follow each
-other, such as the index entries of the lines of an order. They are put into their list by one slice, where adding them
-one by one would look for the place of each.
+The keys are in lists of at most ``_MOST``, each with its last key beside it. A commit often adds adjacent keys, such as
+the index entries of the lines of an order. They are inserted into their list by one slice assignment, instead of
+looking up the place of each key.
 
 Used by one thread at a time: under the lock of ``OrderedKeys``.
 """
@@ -17,7 +17,7 @@ _MOST: Final = 2_000
 
 
 class SortedKeys:
-    """Keys in order, each once. None is ever removed."""
+    """Keys in order, each once. Keys are never removed."""
 
     __slots__ = ("_last", "_lists", "size")
 
@@ -28,7 +28,7 @@ class SortedKeys:
         self._fill(sorted(keys))
 
     def _fill(self, keys: list[bytes]) -> None:
-        """Take in all keys, in order, in the place of those that are here."""
+        """Replace the current keys by these, which are in order."""
         half = _MOST // 2
         self._lists = [keys[start : start + half] for start in range(0, len(keys), half)]
         self._last = [each[-1] for each in self._lists]
@@ -38,7 +38,8 @@ class SortedKeys:
         return self.size
 
     def update(self, added: Iterable[bytes]) -> None:
-        """Add keys; those that are here already stay. O(log n) for each run of keys between which there is no other."""
+        """Add keys. Keys that are already in the set stay. O(log n) for each run of keys with no other key in
+        between."""
         keys = sorted(set(added))
         lists, last = self._lists, self._last
         if len(keys) * 4 >= self.size:
@@ -48,7 +49,7 @@ class SortedKeys:
         while at < count:
             key = keys[at]
             place = bisect_left(last, key)
-            if place == len(last):  # behind all
+            if place == len(last):  # after all keys
                 place, end = place - 1, count
                 lists[place] += keys[at:]
                 last[place] = keys[-1]
@@ -66,7 +67,7 @@ class SortedKeys:
             at = end
 
     def _split(self, place: int) -> None:
-        """Divide a list that has become too long."""
+        """Split a list that has become too long."""
         keys, half = self._lists[place], _MOST // 2
         parts = [keys[start : start + half] for start in range(0, len(keys), half)]
         self._lists[place : place + 1] = parts
