@@ -1,8 +1,8 @@
-"""A commit as bytes: framed, checksummed, chained to the frame before it.
+"""A commit as bytes: framed, checksummed, and chained to the previous frame.
 
 ``magic crc length previous ts durable payload``, little endian. The checksum covers all that follows it and is seeded
 with the segment's salt, so a frame of a recycled segment or of another store never passes. ``previous`` is the checksum
-of the frame before, so frames cannot be dropped or reordered. ``durable`` is the last commit that was known to be on
+of the previous frame, so frames cannot be dropped or reordered. ``durable`` is the last commit that was known to be on
 disk when this frame was written. It distinguishes a tail torn by a power loss (unsynced, may be cut) from a damaged
 middle (was on disk, must not be cut). A frame without payload is a marker: it only carries ``durable``.
 """
@@ -52,8 +52,8 @@ Before = list[bytes | None]
 class Commit(msgspec.Struct, frozen=True, gc=False):
     """A commit as read from the log. ``existed`` has one byte for each write: 1 if the key had a value before, 2 if
     that value was a document that was replaced, not updated. ``before`` has those values, if the store logs them. A log
-    of format 1 has neither. ``identity`` names the commit of a joined process, which looks for it if the answer was
-    lost."""
+    of format 1 has neither. ``identity`` identifies the commit of a joined process, which looks for it in the log if
+    the answer was lost."""
 
     ts: int
     time: float
@@ -74,7 +74,7 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _Told(msgspec.Struct, array_like=True, gc=False):
-    """A payload, of which only what it says about earlier values is decoded."""
+    """A payload whose writes and names stay encoded."""
 
     time: float
     writes: msgspec.Raw
@@ -95,7 +95,7 @@ def is_prefix(prefix: bytes) -> bool:
 
 _ABSENT, _PRESENT = b"\x00", b"\x01"
 _PLAIN, _IDENTIFIED, _NIL = b"\x94", b"\x96", b"\xc0"
-"""MessagePack: the first byte of a payload without earlier values and without an identity, that of a payload with an
+"""MessagePack: the first byte of a payload without ``before`` and without an identity, that of a payload with an
 identity, and nil."""
 REPLACED = 2
 _encode = msgspec.msgpack.Encoder().encode
@@ -127,13 +127,13 @@ def encode_payload(
 
 
 def identified(payload: bytes, identity: bytes) -> bytes:
-    """The payload, with the identity of its commit."""
+    """The payload with the identity of its commit added."""
     before = _NIL if payload[:1] == _PLAIN else b""
     return b"".join([_IDENTIFIED, memoryview(payload)[1:], before, _encode(identity)])
 
 
 def told_as_there(payload: bytes, places: list[int], values: Before) -> bytes:
-    """The payload of a commit whose writes at ``places`` have found the same values there, which are in ``values``."""
+    """The payload of a commit whose writes at ``places`` found keys that already had the values in ``values``."""
     told = _decode_told(payload)
     existed = bytearray(told.existed)
     for place in places:
@@ -162,7 +162,7 @@ def decode_payloads(payloads: list[bytes], first: int) -> list[Commit]:
     commits: list[Commit] = []
     for ts, payload in enumerate(decoded, first):
         writes, existed = payload.writes, payload.existed
-        # The common case here, without a call: a takeover and a follower wait for it.
+        # The common case, without a call: takeovers and followers wait for this.
         if payload.names is None and payload.before is None and existed is not None and len(existed) == len(writes):
             commits.append(Commit(ts, payload.time, writes, None, existed, identity=payload.identity))
         else:
@@ -215,9 +215,9 @@ def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
 
 
 def frames_after(data: mmap, offset: int, salt: int, previous: int, ts: int, upto: int) -> tuple[list[bytes], int, int]:
-    """Read frames from ``offset`` on: those that follow commit ``ts``, whose checksum is ``previous``, up to commit
-    ``upto``, a marker, or about a megabyte. Returns their payloads, the offset behind them and the checksum of the
-    last. Each is checked as in ``frame_at``."""
+    """Read the frames from ``offset`` on. The first must follow commit ``ts``, whose frame has the checksum
+    ``previous``. Stops at commit ``upto``, at a marker, or after about a megabyte. Returns the payloads, the offset
+    after the last frame, and its checksum. Each frame is checked as in ``frame_at``."""
     unpack, size, head = _WHOLE.unpack_from, len(data) - FRAME_HEADER, _HEAD.size
     payloads: list[bytes] = []
     limit = offset + _STRETCH

@@ -1,9 +1,9 @@
-"""The commit: validate, stamp, log, publish, for a group at a time.
+"""The commit: validate, assign timestamps, log and publish, one group at a time.
 
-``CommitQueue`` decides which requests are in a group, and which thread commits it: the leader. It validates them in
-queue order, writes the accepted ones to the log with one system call, and publishes them.
+``CommitQueue`` decides which requests are in a group, and which thread commits it: the leader. The leader validates
+them in queue order, writes the accepted ones to the log with one system call, and publishes them.
 
-Who writes: only the leader changes what is shared: the log, then the chains, then ``published``.
+Who writes: only the leader changes shared state: the log, then the chains, then ``published``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ logger = logging.getLogger("lowtide")
 
 
 class Committer(CommitQueue):
-    """The one way by which anything is changed.
+    """Makes every change to the store.
 
-    Under the commit lock, ``show`` is called with what is published, and ``after_commit`` after each group.
-    ``collect_later`` is called when versions may be left that no snapshot sees.
+    Under the commit lock, ``show`` is called with each timestamp that is published, and ``after_commit`` after each
+    group. ``collect_later`` is called when versions that no snapshot sees may be left.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Committer(CommitQueue):
         self._show = show
         self._collect_later = collect_later
         self.collected = 0
-        """Versions dropped from chains so far; written under the commit lock."""
+        """The number of versions dropped from chains so far; written under the commit lock."""
         self.collect_failures = 0
         self.conflicts = 0
-        """Commits that were refused so far; written under the commit lock."""
+        """The number of commits refused so far because of a conflict; written under the commit lock."""
         self.closed: Error | None = None
 
     def _commit(self, group: list[Request]) -> None:
-        """Validate, stamp, log and publish a group. The caller holds the lock."""
+        """Validate, log and publish a group. The caller holds the lock."""
         accepted: list[Request] = []
         logged_before = self._log.last_ts
         try:
@@ -99,13 +99,14 @@ class Committer(CommitQueue):
         self._after_commit()
 
     def commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
+        """The same as ``_commit``, for a single request: the common case. The caller holds the lock, and raises the
+        request's error."""
         log, registry = self._log, self._registry
         logged_before = log.last_ts
         try:
             if self.closed is not None:
                 raise self.closed
-            # A statement that runs alone is usually the only one: then there is nothing to decide.
+            # Usually nothing was committed after a lone statement's instant. Then there is nothing to validate.
             if (request.alone is None or request.seen != registry.published) and not self._may_commit(request, ()):
                 return
             request.ts = ts = registry.published + 1
@@ -128,7 +129,7 @@ class Committer(CommitQueue):
         failed: Request | None = None
         logged_before = log.last_ts
         try:
-            # As in ``_may_commit``: with nothing to compare, a snapshot only has to be live still.
+            # As in ``_may_commit``: if there is nothing to compare, the snapshot only has to be live still.
             if token and (gone := registry.settle(token)) is not None:
                 raise gone
             self._log_and_publish(ts, writes, payload, durably)
@@ -154,7 +155,7 @@ class Committer(CommitQueue):
         names: Names | None = None,
         callbacks: list[Callback] | None = None,
     ) -> None:
-        """Bring one commit that is validated to the log, then to its chains, and make it visible."""
+        """Write one validated commit to the log, then to its chains, and make it visible."""
         registry = self._registry
         registry.syncing = durably
         self._log.append(ts, payload, durably)  # point: commit.log
@@ -172,7 +173,8 @@ class Committer(CommitQueue):
             self._collect_safely(grown)
 
     def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
-        """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
+        """Fail the requests that did not reach the log. Publish those that did: the log must not contain a commit that
+        stays invisible."""
         self._registry.syncing = False
         if logged:
             self._publish_again(logged)
@@ -184,7 +186,7 @@ class Committer(CommitQueue):
                 request.error = error
 
     def _publish_again(self, accepted: list[Request]) -> None:
-        """Finish a publication that was cut short. If that fails too, no further commit may be accepted."""
+        """Finish a publication that was interrupted. If that fails too, no further commit may be accepted."""
         try:
             if self._registry.published < accepted[-1].ts:
                 self._publish(accepted)
@@ -194,10 +196,10 @@ class Committer(CommitQueue):
             self._log.failure = error
 
     def _validate(self, group: list[Request], accepted: list[Request]) -> None:
-        """Stamp the members of a group that may commit, in queue order."""
+        """Assign timestamps to the members of a group that may commit, in queue order."""
         ts = self._registry.published
         for request in group:
-            # One that is done was left in the queue by an interrupted leader.
+            # A request that is done was left in the queue by an interrupted leader.
             if not request.done and self._may_commit(request, accepted):
                 ts += 1
                 request.ts = ts
@@ -209,14 +211,14 @@ class Committer(CommitQueue):
         if request.alone is not None:
             return self._may_commit_alone(request, request.alone, earlier)
         guards = request.guards
-        # What a snapshot relies on was seen at the snapshot: without a commit since, there is nothing to compare.
+        # What it relies on was read at its snapshot: if nothing was committed since, there is nothing to compare.
         if guards is not None and (
             earlier or request.token <= 0 or request.seen != self._registry.published or guards.yielding is not None
         ):
             request.error = self._unguarded(request, guards, earlier)
         if request.token:
             clash = self._validator.clash(request, earlier, self._registry.published)  # point: commit.validate
-            # Looked at after validation, which relies on it.
+            # Checked after validation, which relies on it.
             gone = self._registry.settle(request.token) if request.lease is None else request.lease()
             if gone is not None:
                 request.error = gone
@@ -232,7 +234,8 @@ class Committer(CommitQueue):
         return request.error is None
 
     def _may_commit_alone(self, request: Request, statement: Alone, earlier: Sequence[Request]) -> bool:
-        """As ``_may_commit``, for a statement without a snapshot. If it is run again, it may have nothing to write."""
+        """The same as ``_may_commit``, for a statement without a snapshot. If it runs again, it may have nothing to
+        write."""
         if not earlier and request.seen == self._registry.published:
             return True
         clash = self._validator.lone_clash(request, statement, earlier)  # point: commit.alone
@@ -241,8 +244,9 @@ class Committer(CommitQueue):
         return request.error is None and bool(request.writes)
 
     def _tell_again(self, request: Request, earlier: Sequence[Request]) -> None:
-        """Encode again what was there before a request that is not validated, if one of its keys has changed since it
-        was read; or before one that does not tell. The base is not asked: a deletion leaves no trace there."""
+        """Encode again the values before a request that is not validated, if one of its keys has changed since it was
+        read; or encode them for a request that lacks them. The base alone cannot tell whether a key has changed: a
+        deletion leaves no trace there."""
         writes, seen, changed = request.writes, request.seen, Writes()
         for each in earlier:
             if not each.writes.keys().isdisjoint(writes.keys()):
@@ -266,13 +270,14 @@ class Committer(CommitQueue):
             give_way(request, guards.yielding, self._validator, earlier, self._keep_before)
         if (clash := self._validator.guard_clash(guards, earlier)) is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
-        registration = guards.registration  # after validation, which leans on it
+        registration = guards.registration  # after validation, which relies on it
         if request.lease is not None:
             return request.lease()
         return self._registry.gone(registration.token) if registration is not None else None
 
     def _publish(self, accepted: list[Request]) -> None:
-        """Put the commits on their chains, make them visible at once, and drop what no snapshot sees any more."""
+        """Add the commits to their chains, make them visible together, and drop versions that no snapshot sees any
+        more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
         for request in accepted:
@@ -281,7 +286,8 @@ class Committer(CommitQueue):
                 self._name(request.names)
         registry.published = accepted[-1].ts  # point: commit.visible
         self._show(registry.published)  # to other processes, before any member is told
-        # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
+        # After publication: a serializable transaction that is missed here draws a timestamp that includes these
+        # commits.
         if registry.serializable or self._validator.recent.commits:
             self._remember([(request.ts, request.writes) for request in accepted])
         for request in accepted:
@@ -291,7 +297,7 @@ class Committer(CommitQueue):
             self._collect_safely(grown)
 
     def _remember(self, commits: list[tuple[int, Writes]]) -> None:
-        """Keep the keys for the live serializable transactions, and no others."""
+        """Keep the keys of the commits for live serializable transactions, and drop those that none of them needs."""
         recent = self._validator.recent
         if self._registry.serializable:
             for ts, writes in commits:
@@ -299,12 +305,14 @@ class Committer(CommitQueue):
         recent.trim(self._registry.oldest_serializable())
 
     def _name(self, names: Names) -> None:
-        """Note new keyspaces, before publication: a commit that is visible has a name in the next checkpoint."""
+        """Record new keyspaces. This happens before publication, so that the next checkpoint has the names of every
+        visible commit."""
         self._versions.active.names.update(names)
         self._catalog.logged(names)
 
     def _collect_safely(self, keys: list[bytes]) -> None:
-        """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
+        """Drop versions that this commit superseded. A failure here never fails the commit: it is counted and
+        logged."""
         try:
             if self._registry.live:
                 horizon = self._horizon()
@@ -314,7 +322,7 @@ class Committer(CommitQueue):
                 nothing_held = not held
                 self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
                 # A snapshot that ends looks at ``held`` after it has left ``live``; here it is the other way round. So
-                # one for which something was kept though it has ended is noticed by one of the two.
+                # if versions were kept for a snapshot that has ended, one of the two notices.
                 if nothing_held and held and not self._registry.has_all(horizon.live):
                     self._collect_later()
             else:
@@ -329,8 +337,8 @@ class Committer(CommitQueue):
         return make_horizon(self._collector, self._registry.timestamps(), bound)  # point: collect.sampled
 
     def collect(self, budget: int, *, newest: bool = False) -> int:
-        """Prune up to ``budget`` chains that have more than one version, those first that have had it for longest, or
-        for the shortest time. The caller holds the commit lock."""
+        """Prune up to ``budget`` chains that have more than one version. Begins with those that have had more than one
+        for the longest time or, if ``newest``, for the shortest. The caller holds the commit lock."""
         horizon = self._horizon()
         held = self._versions.active.held
         keys = list(islice(reversed(held) if newest else held, budget))

@@ -1,20 +1,20 @@
-"""The queue of the group commit: who leads, who waits, and what is in a group.
+"""The queue of the group commit: which thread leads, which threads wait, and what is in a group.
 
 A committing thread puts its request into the queue and tries to take the commit lock. The thread that gets it is the
-leader: it takes all requests that are waiting, commits them, and the others wait on a private lock each. One of those
-that came too late is woken to lead next. A thread that finds the lock free does not wait. A committing thread only
-*tries* the lock, see ``_try``.
+leader: it takes all waiting requests and commits them. The other threads wait, each on a private lock. One that came
+too late for the group is woken to lead the next one. A thread that finds the lock free does not wait. A committing
+thread only *tries* the lock; see ``_try``.
 
-Commits of other processes are *guests*: a committing thread brings them into the queue before its own, so that they are
-in the same group, and answers them after it; see ``Guests``. A thread that brings several requests waits for the last
-one, which is done after the others, because every leader takes the whole queue. They have one gate: whichever of them
-is first in the queue when the lock is given up, its gate wakes that thread.
+Commits of other processes are *guests*. A committing thread queues them before its own request, so that they are in the
+same group, and answers them after the commit; see ``Guests``. A thread that queues several requests waits for the last
+one. It is done after the others, because every leader takes the whole queue. They share one gate: whichever of them is
+first in the queue when the lock is released, its gate wakes that thread.
 
 Who writes: any thread appends to the queue (``deque`` operations are atomic), and the leader empties it.
 
 No wake-up is lost: a follower sets its gate, then checks whether it is done, then tries the lock once more, and only
-then waits. A leader marks requests done before it looks for their gates, and checks the queue again after it released
-the lock. Whichever comes last sees the other.
+then waits. A leader marks requests done before it looks for their gates, and checks the queue again after it has
+released the lock. Whichever comes last sees the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lowtide.system.clock import SYSTEM_CLOCK
 
 _Argument = TypeVar("_Argument")
 _AT_ONCE: Final = (False,)
-"""The arguments of one try to take a lock."""
+"""The arguments of one attempt to acquire a lock without blocking."""
 
 
 class Guests(Protocol):
@@ -48,37 +48,37 @@ class Guests(Protocol):
         """Add them to ``requests``, which is empty. After that, if there are any, ``answer`` must be called."""
 
     def answer(self) -> None:
-        """Answer those that were taken and are done; the others are sent again."""
+        """Answer those that were taken and are done; the others will be sent again."""
 
 
 class CommitQueue(ABC):
-    """The queue, and the commit lock. What a commit is, ``Committer`` says."""
+    """The queue and the commit lock. ``Committer`` defines what a commit does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 in between
+        self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 if none does
         self._queue: deque[Request] = deque()
         self.guests: Guests | None = None
-        """Set while other processes are connected that commit; by any thread."""
+        """Set, by any thread, while processes that commit are connected."""
         self.callbacks = Callbacks()
 
     @abstractmethod
     def commit_alone(self, request: Request) -> None:
-        """Commit one request. The caller holds the lock, and tells its error."""
+        """Commit one request. The caller holds the lock, and raises the request's error."""
 
     @abstractmethod
     def _commit_unchanged(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
-        """Commit without a request, see ``commit_at_once``. The caller holds the lock."""
+        """Commit without a request; see ``commit_at_once``. The caller holds the lock."""
 
     @abstractmethod
     def _commit(self, group: list[Request]) -> None:
-        """Commit a group: each of its members is done after that, and its gate is open. The caller holds the lock."""
+        """Commit a group. Afterwards each member is done, and its gate is open. The caller holds the lock."""
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Commit what was made of the state at ``seen`` if that is still the newest one and no other thread commits;
-        ``token`` is the snapshot that it was read at, or 0. Returns the timestamp, or 0 if nothing was done: then a
-        request has to be submitted. Most commits need no more than this: without another commit since, there is
-        nothing to validate, whatever was read."""
+        """Commit writes that are based on the state at ``seen``, if that is still the newest state and no other thread
+        is committing. ``token`` is the snapshot that was read, or 0. Returns the timestamp, or 0 if nothing was done:
+        the caller must then submit a request. Most commits need no more than this: if nothing was committed since
+        ``seen``, there is nothing to validate, whatever was read."""
         guests = self.guests
         if self._queue or (guests is not None and SYSTEM_CLOCK.monotonic() >= guests.look_at):  # point: commit.enter
             return 0
@@ -101,7 +101,7 @@ class CommitQueue(ABC):
         return ts
 
     def submit(self, request: Request) -> int:
-        """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
+        """Commit ``request``, alone or in a group. Returns its timestamp, once it is as durable as was requested."""
         guests = self.guests
         if guests is not None and SYSTEM_CLOCK.monotonic() >= guests.look_at:
             self._submit_beside(guests, request)
@@ -116,7 +116,7 @@ class CommitQueue(ABC):
         return request.ts
 
     def _submit_beside(self, guests: Guests, request: Request) -> None:
-        """Commit ``request`` and what has arrived from other processes."""
+        """Commit ``request`` and the requests that have arrived from other processes."""
         arrived: list[Request] = []
         try:
             guests.take(arrived, durably=request.durably)
@@ -126,17 +126,18 @@ class CommitQueue(ABC):
                 guests.answer()
 
     def submit_all(self, requests: list[Request]) -> None:
-        """Commit requests, in a group if there are several. Returns when they are done; each has its error."""
+        """Commit requests, as a group if there are several. Returns when they are done; errors are stored in the
+        requests."""
         self._submit(requests[-1], requests[:-1])
         if self._queue:
             self._pass_on()
 
     def _submit(self, request: Request, before: list[Request]) -> None:
-        """Commit ``request`` and, in the same group or an earlier one, those that come ``before`` it."""
+        """Commit ``request`` and, in the same group or an earlier one, the requests ``before`` it."""
         taken = False
         try:
             if not before and not self._queue:  # point: commit.enter
-                try:  # as ``_try``, without a call
+                try:  # the same as ``_try``, without a call
                     (taken,) = map(self._lock.acquire, _AT_ONCE)  # point: commit.lock
                     if taken:
                         self._leader = get_ident()
@@ -154,11 +155,12 @@ class CommitQueue(ABC):
             raise
 
     def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
-        """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
-        waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
+        """Do ``work`` under the commit lock, unless it is taken. Never blocks: a thread that gets the lock while it is
+        blocked holds it until it has the GIL as well, and all others would queue up behind it."""
         taken = False
         try:
-            # The lock is taken by the unpacking: no interrupt comes between that and noting that it was taken.
+            # The unpacking calls ``acquire``, so no interrupt can come between taking the lock and recording that it is
+            # taken.
             (taken,) = map(self._lock.acquire, _AT_ONCE)  # point: commit.lock
             if taken:
                 self._leader = get_ident()
@@ -170,7 +172,7 @@ class CommitQueue(ABC):
                 self._lock.release()
 
     def _wait(self, request: Request, before: list[Request]) -> None:
-        """Until a request of the queue, and those before it, are done: lead, or wait for the leader."""
+        """Lead, or wait for the leader, until a queued request and those before it are done."""
         while not request.done:
             if self._try(self._lead, request):  # point: commit.lead
                 continue
@@ -186,15 +188,16 @@ class CommitQueue(ABC):
                 request.gate.acquire()  # point: commit.wait
 
     def _withdraw(self, request: Request, before: list[Request]) -> None:
-        """After an interrupt: take back requests that no leader has taken, and wake the next. One that was taken is
-        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
+        """After an interrupt, remove the requests that no leader has taken, and wake the next thread. A request that
+        was taken is committed or refused without its thread. Its transaction releases its snapshot; see
+        ``Registry.settle``."""
         for each in (*before, request):
             with contextlib.suppress(ValueError):
                 self._queue.remove(each)
         self._pass_on()
 
     def settle(self, request: Request) -> None:
-        """Decide a request whose thread was interrupted: if it is not committed when this returns, it never will be."""
+        """Settle a request whose thread was interrupted: if it is not committed when this returns, it never will be."""
         with self.exclusive():
             with contextlib.suppress(ValueError):
                 self._queue.remove(request)
@@ -204,7 +207,7 @@ class CommitQueue(ABC):
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the commit lock for a moment; commits that come meanwhile wait."""
+        """Hold the commit lock for a short time. Commits wait meanwhile."""
         try:
             with self._lock:
                 self._leader = get_ident()
@@ -216,7 +219,8 @@ class CommitQueue(ABC):
             self._pass_on()
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
-        """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
+        """Do ``work`` under the commit lock if it is free, and return its result. None if the lock is taken; never
+        blocks."""
         results: list[int] = []
         try:
             return results[0] if self._try(lambda _: results.append(work()), None) else None
@@ -225,22 +229,22 @@ class CommitQueue(ABC):
                 self._pass_on()
 
     def _pass_on(self) -> None:
-        """Wake one that waits for the lock, after it was given up."""
+        """After the lock was released, wake one thread that waits for it."""
         with contextlib.suppress(IndexError):
             open_gate(self._queue[0].gate)
 
     def _lead(self, request: Request) -> None:
-        """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
+        """Commit everything in the queue, including ``request``. The caller holds the lock."""
         queue = self._queue
         group: list[Request] = []
         try:
             while queue:
-                # Into the group before out of the queue: an interrupt in between must not lose it.
+                # Add it to the group before it leaves the queue: an interrupt in between must not lose it.
                 group.append(queue[0])  # point: commit.take
                 queue.popleft()
             self._commit(group)
         except BaseException:
-            # An interrupt: no thread may be left waiting. Opening a gate twice does no harm.
+            # An interrupt: no thread may be left waiting. Opening a gate twice is harmless.
             for request in group:
                 if not request.done:
                     request.error = TransientError("the thread that led this commit was interrupted; retry")

@@ -39,8 +39,8 @@ def _referred_once() -> int:
 
 
 _REFERRED_ONCE: Final = _referred_once()
-"""The result of ``getrefcount`` for an object that only one local variable of this module refers to: a compiled module
-counts one less."""
+"""The result of ``getrefcount`` for an object that only one local variable of this module refers to. It is measured,
+because a compiled module counts one less."""
 
 
 class EngineTransaction(TransactionReads):
@@ -51,15 +51,15 @@ class EngineTransaction(TransactionReads):
     * ``state``: empty while it is open, then how it ended. ``policy``: what its isolation level does.
     * ``writes``: the buffer. ``overlay``: the same, in key order, for scans; None until a scan needs it.
     * ``before``: the values at the snapshot of keys that it writes, as far as statements have read them.
-    * ``reads``: what a serializable transaction has read; None at other levels. ``guards``: what its statements rely
-      on besides; None if nothing. Both are read by the leader of the commit group, under the commit lock.
-    * ``merging``: the prefixes of keyspaces in which its puts merge with equal ones, see ``validate``.
-    * ``replaced``: full keys of documents that were replaced. ``callbacks``: what ``on_commit`` was given.
-    * ``innermost``: the open savepoint that is inside all others.
-    * ``keep``: the store, which must not be closed under this because it was dropped.
-    * ``memo``: what kinds of data remember of its snapshot, without own writes, for as long as it is open.
+    * ``reads``: what a serializable transaction has read; None at other levels. ``guards``: what its statements rely on
+      in addition; None if nothing. Both are read by the leader of the commit group, under the commit lock.
+    * ``merging``: the prefixes of keyspaces in which its puts merge with equal ones; see ``validate``.
+    * ``replaced``: full keys of documents that were replaced. ``callbacks``: those registered with ``on_commit``.
+    * ``innermost``: the innermost open savepoint.
+    * ``keep``: a reference to the store, which would be closed if it were dropped while the transaction is open.
+    * ``memo``: what kinds of data cache about its snapshot, without its own writes, while it is open.
 
-    ``begin`` makes it: that takes less time than an ``__init__``, which is called from C.
+    ``begin`` creates it. That is faster than an ``__init__``, which would be called from C.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class EngineTransaction(TransactionReads):
     )
 
     recorded: ClassVar[bool] = False
-    """Whether it notes what it reads; see ``recording``."""
+    """Whether it records what it reads; see ``recording``."""
     read_only: bool
     keep: object
     memo: dict[Any, Any]
@@ -108,7 +108,7 @@ class EngineTransaction(TransactionReads):
         self.writes[full_key] = value
 
     def write_many(self, writes: Writes) -> None:
-        """Set or delete many full keys; the dict is the transaction's from now on."""
+        """Set or delete many full keys. The transaction owns the dict from now on."""
         if self.state or self.read_only:
             raise self._finished() if self.state else UsageError("this transaction is read-only")
         if not self.policy.buffered:
@@ -133,15 +133,15 @@ class EngineTransaction(TransactionReads):
         before: Writes | None = None,
         merging: frozenset[bytes] = frozenset(),
     ) -> None:
-        """Write the result of a statement, as ``write_many`` does. The commit fails if another transaction has changed
-        one of the full keys in ``relied_on`` since the statement read it. ``before`` has the values that the statement
-        read of the keys it writes, so that the commit need not read them again. What is put into keyspaces with a
-        prefix in ``merging`` merges with equal puts of others, see ``validate``."""
+        """Write the result of a statement, like ``write_many``. The commit fails if another transaction has changed one
+        of the full keys in ``relied_on`` since the statement read it. ``before`` has the values that the statement read
+        for the keys it writes, so that the commit need not read them again. Puts into keyspaces with a prefix in
+        ``merging`` merge with equal puts of other transactions; see ``validate``."""
         if merging:
             self.merging |= merging
         if before is not None:
             own = self.writes
-            if own and not own.keys().isdisjoint(before):  # what it saw of these are the transaction's own writes
+            if own and not own.keys().isdisjoint(before):  # for these it saw the transaction's own writes
                 before = {full_key: value for full_key, value in before.items() if full_key not in own}
             self.before.update(before)
         self.write_many(writes)
@@ -152,7 +152,7 @@ class EngineTransaction(TransactionReads):
             guards.keys.setdefault(full_key, self.ts)
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
-        """As ``apply``, for one key that is written, and one that it relies on."""
+        """The same as ``apply``, for one key that is written and one that it relies on."""
         if self.state or self.read_only or not self.policy.buffered:
             self.write(full_key, value)  # refuses it, or commits it at once
             return
@@ -176,19 +176,19 @@ class EngineTransaction(TransactionReads):
         return self.engine.time()
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
-        """Let the change feed say that the documents with these full keys were replaced, not updated."""
+        """Mark documents as replaced rather than updated, for the change feed."""
         if self.replaced is None:
             self.replaced = []
         self.replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
-        """Let the commit fail if another transaction has changed anything in a range of full keys."""
+        """Make the commit fail if another transaction has changed anything in a range of full keys."""
         self.guarding().add_range(wanted, self.ts)
 
     def give_way(self, full_keys: set[bytes], before: Writes) -> list[bytes]:
-        """Let the commit skip those of these keys that other transactions have changed since the snapshot, instead of
-        failing. ``before`` has the old values of all keys that are written. Returns a list that has the skipped keys
-        after the commit."""
+        """Make the commit skip those of these keys that other transactions have changed since the snapshot, instead of
+        failing. ``before`` has the old values of all keys that are written. Returns a list that contains the skipped
+        keys after the commit."""
         self.guarding().yielding = yielding = Yielding(full_keys, before)
         return yielding.left_out
 
@@ -198,13 +198,13 @@ class EngineTransaction(TransactionReads):
         return self.guards
 
     def _write_at_once(self, writes: Writes) -> None:
-        """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
+        """Write at level NONE: commit these writes by themselves. ``commit`` syncs them."""
         self.ts = self._submit(writes, False)
         self._wrote_at_once = True
 
     def commit(self) -> int:
-        """Make everything durable and visible at once; returns the commit's timestamp, or the one that was read at if
-        nothing was written. Whatever it raises, the transaction has ended."""
+        """Make all writes durable and visible atomically. Returns the commit's timestamp, or that of the snapshot if
+        nothing was written. If it raises, the transaction has ended as well."""
         if self.state:
             raise self._finished()
         writes = self.writes
@@ -221,7 +221,7 @@ class EngineTransaction(TransactionReads):
         return ts
 
     def _commit_nothing(self) -> int:
-        """The end of a transaction that has nothing to publish; at NONE, what it wrote is brought to disk."""
+        """End a transaction that has nothing to publish. At NONE, its writes are synced to disk."""
         try:
             if self._wrote_at_once and self.engine.durable:
                 self.engine.sync()
@@ -239,7 +239,7 @@ class EngineTransaction(TransactionReads):
         token = registration.token if registration is not None else 0
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
-        seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
+        seen = self.ts if token else engine.registry.published  # before the reads, see Autocommit
         known = self.before if token else None
         if known and len(writes) > _MANY and list(known) == list(writes):
             before = list(known.values())  # in the same order, as a bulk load has them
@@ -276,15 +276,15 @@ class EngineTransaction(TransactionReads):
         )
         ts = engine.committer.submit(request)
         if registration is not None and ts == seen + 1:
-            # The commit has released it. No other one came meanwhile, so it held nothing back, and there is nothing to
-            # tell; in all other cases ``_give_back`` does that.
+            # The commit has released it. No other commit came in between, so it held nothing back, and there is nothing
+            # to report. In all other cases ``_give_back`` reports it.
             registration.token = 0
         return ts
 
     def rollback(self) -> None:
-        """Discard what was written. At NONE there is nothing to discard: writes were committed one by one.
+        """Discard all writes. At NONE there is nothing to discard: each write was committed by itself.
 
-        After a commit that failed it does nothing: the commit has discarded everything.
+        After a failed commit it does nothing: the commit has discarded everything.
         """
         if self.state:
             self._give_back()  # what an interrupt may have left
@@ -297,24 +297,24 @@ class EngineTransaction(TransactionReads):
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
 
     def _give_back(self) -> None:
-        """Give the snapshot back, and the registration that guards have below SNAPSHOT. Harmless when repeated."""
+        """Release the snapshot, and the registration that guards have below SNAPSHOT. May be called repeatedly."""
         if self.guards is not None and self.guards.registration is not None:
             self.guards.registration.release(self.engine.released)
         registration = self._registration
         if registration is not None:
             registry = self.engine.registry
-            if token := registration.token:  # as its ``release`` does, without calls
+            if token := registration.token:  # the same as its ``release``, without calls
                 registry.release(token)
-                if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
+                if registry.published != self.ts:  # else nothing was committed since, so it held nothing back
                     self.engine.released(self.ts)
                 registration.token = 0
-            # No call between these: an interrupt, and what it may call, comes before both or after.
+            # No call between these two: an interrupt, and anything it calls, comes before both or after both.
             registration, self._registration = self._registration, None
             if registration is not None and getrefcount(registration) == _REFERRED_ONCE:
                 registry.spare.append(registration)
 
     def savepoint(self) -> Savepoint:
-        """A part of the transaction that is undone on its own if it fails."""
+        """A part of the transaction that can be rolled back by itself."""
         if self.state:
             raise self._finished()
         if not self.policy.buffered:
@@ -322,8 +322,8 @@ class EngineTransaction(TransactionReads):
         return Savepoint(self)
 
     def on_commit(self, callback: Callback) -> None:
-        """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails, or if the
-        savepoint that this is called in is rolled back."""
+        """Call ``callback(ts)`` after the commit was published, in commit order. It is not called if the commit fails,
+        or if the savepoint in which it was registered is rolled back."""
         if self.state:
             raise self._finished()
         self.callbacks = [*(self.callbacks or ()), callback]

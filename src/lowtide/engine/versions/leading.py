@@ -1,8 +1,8 @@
-"""The first entry of a range, which often begins with deleted keys, as the index of a queue does: its jobs are taken in
-order.
+"""Finds the first entry of a range that may begin with deleted keys.
 
-A scan merges what it reads of the layers and of the base. Here it is enough to know which keys are deleted, up to the
-first that is not, and to read one row of the base more than that.
+The index of a queue begins with deleted keys, because its jobs are taken in order. A scan would merge what it reads
+from the layers and from the base. Here it is enough to collect the deleted keys up to the first one that is not
+deleted, and to read one more row of the base than there are deleted keys.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def first_of_layer(
     layer: Layer, base: BaseRows, wanted: Range, ts: int, most: int
 ) -> tuple[bool, tuple[bytes, bytes] | None]:
-    """The first entry at ``ts`` of a range that has an end, with its full key, where there is only one layer over the
-    base. Returns False if this does not decide it, because ``most`` keys are deleted or one was put after ``ts``: then
-    scan. The layer was taken before this reads the base, see ``visibility``."""
+    """The first entry at ``ts`` of a range with an end, with its full key, if there is only one layer above the base.
+    Returns False if the range must be scanned, because ``most`` keys are deleted or one was put after ``ts``. The layer
+    was taken before this reads the base; see ``visibility``."""
     low, high, reverse = wanted.low, wanted.high, wanted.reverse
     assert high is not None
     deleted: set[bytes] = set()
@@ -37,7 +37,7 @@ def first_of_layer(
             living = (key, value)
             break
         deleted.add(key)
-    # All keys of the layer that come before the living one are deleted, so others in the base are in no layer.
+    # All keys of the layer before the living one are deleted. So any other key of the base there is in no layer.
     if not deleted:
         known, entry = base.first(low, high, ts, reverse)
         if not known:
@@ -52,5 +52,5 @@ def first_of_layer(
             if living is None or (entry[0] > living[0] if reverse else entry[0] < living[0]):
                 return True, entry
             return True, living
-    # What the base has of these rows is deleted, or newer than ``ts``.
+    # All rows that were read from the base are deleted, or newer than ``ts``.
     return last is None or (living is not None and (last < living[0] if reverse else last > living[0])), living

@@ -1,9 +1,9 @@
 """What a snapshot sees: chains first, then the base.
 
 Correctness rests on the order. A reader takes ``view`` first and begins its LMDB transaction after that. A checkpoint
-commits to LMDB first and drops its layer after that. So what a reader no longer finds in ``view`` was committed to LMDB
-before the drop, hence before ``view`` was taken, hence before the LMDB transaction began: it is found there. If the
-reader still has the layer and LMDB already has its content, both agree. No retry is needed.
+commits to LMDB first and drops its layer after that. So if a layer is missing from ``view``, its content was committed
+to LMDB before the drop, hence before ``view`` was taken, hence before the LMDB transaction began: the reader finds it
+there. If the reader still has the layer and LMDB already has its content, both agree. No retry is needed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Reader:
         self.least_run = _LEAST_RUN
         """The number of consecutive invisible keys that are worth a gap."""
         self.sparse: set[bytes] = set()
-        """The prefixes of keyspaces in which keys are often looked up that do not exist. Their absence is cached. A
-        kind of data adds to it; an addition that a reader misses costs it a look into the base."""
+        """The prefixes of keyspaces in which lookups of missing keys are common. Their absence is cached. Kinds of data
+        add to it; a reader that misses an addition only reads the base once more."""
 
     @property
     def sources(self) -> tuple[VersionStore, BaseRows]:
@@ -96,7 +96,7 @@ class Reader:
             return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
         chains = active.chains
-        # Most keys are decided by their newest version or by the cache, which loops in C look up.
+        # Most values are in the newest version or in the cache. Loops in C look both up.
         pairs = zip(map(chains.get, full_keys), map(cache.get, full_keys), strict=True)
         values = [
             (chain[1] if chain[0] <= ts else None) if chain is not None else
@@ -121,7 +121,7 @@ class Reader:
             newer = horizon(ts)
             found = self._base.rows_of([key for _, key in missing])  # point: read.rows
             kept = cache if len(missing) <= _MOST_KEPT else None
-            old = self._base.has_history(ts)  # after the rows were read, as ``read_history``
+            old = self._base.has_history(ts)  # after the rows were read, as in ``read_history``
             if not found and not old:
                 return values
             for place, key in missing:
@@ -160,12 +160,12 @@ class Reader:
         update."""
         self._reads += 1
         if self._reads % _READS_BETWEEN == 0:
-            sleep(0)  # not the clock's: this takes no time, and only releases the GIL
+            sleep(0)  # not the clock's sleep: this takes no time, and only releases the GIL
 
     def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes | None] | None:
         """The base's row of a key, as timestamp and value. It is added to ``cache``, which belongs to the caller's
         view."""
-        if self._versions.closed:  # after the view was taken: that of a closed store is empty, and the base is not all
+        if self._versions.closed:  # after the view was taken: a closed store's view is empty, its base incomplete
             raise UsageError(self._versions.closed)
         row = self._base.row(full_key)  # point: read.row
         if row is None or row >= LATEST:
@@ -202,7 +202,7 @@ class Reader:
             size = min(size * 2, _LARGEST_CHUNK)
 
     def about(self, wanted: Range, ts: int) -> int:
-        """About how many keys of a range of one keyspace there are at ``ts``; exact if they are few."""
+        """The approximate number of keys in a range of one keyspace at ``ts``; exact if there are few."""
         entries, last, _ = self._look(wanted, ts, _FEW, KEYSPACE_PREFIX)
         if last is None:
             return len(entries)
@@ -210,7 +210,7 @@ class Reader:
 
     def values(self, wanted: Range, ts: Callable[[], int], size: int) -> Iterator[list[bytes]]:
         """The same as ``scan``, but only the values, forwards, in lists of about ``size``. Up to the first key in a
-        layer they come from the base alone. The layers are read before the base, as always."""
+        layer, they come from the base alone. The layers are read before the base, as always."""
         rest: Range | None = wanted
         while rest is not None:
             at, low, high = ts(), rest.low, rest.high
@@ -228,14 +228,13 @@ class Reader:
             rest = rest.beyond(last) if last is not None else beyond
 
     def beginning(self, wanted: Range, ts: int, most: int) -> tuple[list[tuple[bytes, bytes]], bool]:
-        """The first entries of a range at ``ts``, with full keys: ``most`` or a few more or less; and whether these are
-        all."""
+        """The first entries of a range at ``ts``, with full keys: about ``most`` of them; and whether these are all."""
         entries, last = self._chunk(wanted, ts, most, 0)
         return entries, last is None
 
     def first(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
-        """The first entry of a range with an end, with its full key. Faster than a scan that stops there. If ``ts`` is
-        not registered, it may miss an entry."""
+        """The first entry of a range with an end, with its full key. Faster than a scan that stops at its first entry.
+        If ``ts`` is not registered, it may miss an entry."""
         gaps = self._versions.gaps
         if gaps.of:
             rest = gaps.past(wanted, ts)
@@ -254,7 +253,7 @@ class Reader:
             if key is None:
                 continue
             chain = visible(layer.chains.get(key), ts)
-            if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
+            if chain is None or (value := chain[1]) is None:  # the range must be scanned
                 return self._first_of_scan(wanted, ts)
             if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
                 nearest = (key, value)
@@ -284,7 +283,7 @@ class Reader:
             rest = gaps.past(wanted, ts)
             if rest is None:
                 return [], None
-            if rest is not wanted:  # more keys have often been deleted since
+            if rest is not wanted:  # often more keys were deleted since
                 wanted, size = rest, max(size, self.least_run)
         entries, last, _ = self._look(wanted, ts, size, strip)
         if entries or last is None:
@@ -311,7 +310,7 @@ class Reader:
                     break
                 rest, last = gaps.past(rest.beyond(last), ts), None
                 size = min(size * 2, _LARGEST_CHUNK)
-            # After the layers were taken: a commit after ``ts`` that they lack has moved the boundary before.
+            # After the layers were taken: if they lack a commit after ``ts``, the boundary was moved before.
             if ts >= self._versions.boundary:
                 ends = [wanted.low[:strip] + key for key, _ in entries[:1]] + ([newer] if newer is not None else [])
                 end = (max(ends) if wanted.reverse else min(ends)) if ends else None
