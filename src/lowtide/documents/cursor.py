@@ -49,7 +49,7 @@ class Cursor:
         self._skip = 0
         self._limit = 0
         self._empty = False
-        """Whether an empty slice was asked for. Needed because a limit of 0 means no limit."""
+        """Whether an empty slice was requested. Needed because a limit of 0 means no limit."""
         self._hint: str | SortKeys | None = None
         self._held: HeldRead | None = None
         self._results: Iterator[Document] | None = None
@@ -128,8 +128,8 @@ class Cursor:
         yield from ()
 
     def _few(self, instant: InstantView) -> Iterator[Document] | None:
-        """Return the results if they are few and a prepared statement finds them; else None. It may return the first
-        ones, followed by what a plan finds."""
+        """Return the results if they are few and a prepared statement finds them, else None. May also return the first
+        results, followed by those that a plan finds."""
         filter = self._filter
         if type(filter) is not PreparedFilter or self._hint is not None or self._empty:
             return None
@@ -142,7 +142,7 @@ class Cursor:
         decode = projection.decode if projection is not None else decode_document
         found: Iterator[Document] = map(decode, few.stored[skip:] if skip else few.stored)
         if few.rest is not None:
-            # Held from now on: what the transaction writes before the rest is read is no part of the results.
+            # Held from now on: later writes of the transaction are not part of the results.
             return chain(found, self._reader().documents(filter, few.rest, decode=decode))
         if self._held is not None:
             self._held.close()

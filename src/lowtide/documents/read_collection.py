@@ -60,7 +60,7 @@ class ReadCollection:
         self._tx = instant if isinstance(instant, EngineTransaction) and not instant.read_only else None
         """The transaction, if it reads one instant and can be written to."""
         self._where: Located | None = None
-        """Where the collection is, once the transaction has looked. One thread at a time uses it."""
+        """Where the collection is, once the transaction has looked it up. One thread at a time uses it."""
 
     def find_one(
         self,
@@ -85,7 +85,7 @@ class ReadCollection:
         shape = compile_projection(projection, _spec(filter)) if projection is not None else None
         decode = shape.decode if shape is not None else decode_document
         if key is not None:
-            if type(instant) is EngineTransaction:  # as ``find_at``, without calls
+            if type(instant) is EngineTransaction:  # the same as ``find_at``, without calls
                 where = self._where
                 if where is None or where.row_key in instant.writes:
                     where = self._located(instant)
@@ -113,8 +113,8 @@ class ReadCollection:
         return shape(found) if shape is not None and found is not None else found
 
     def _located(self, tx: EngineTransaction) -> Located:
-        """Return where the collection is, and keep it unless the transaction has changed that itself: it may roll back
-        to a savepoint."""
+        """Return where the collection is. The result is cached, unless the transaction itself has changed it: it may
+        roll back to a savepoint."""
         where = located(tx, self.name)
         if where.row_key not in tx.writes:
             self._where = where
@@ -304,7 +304,7 @@ class ReadCollection:
         before: bool = False,
         timeout: float | None = None,
     ) -> CollectionWatch:
-        """Iterate over the changes of the documents that match the filter, and wait for further ones.
+        """Iterate over the changes to the documents that match the filter, and wait for further ones.
 
         It starts after commit ``since``, by default after the last commit. With ``before``, each change has the
         document as it was before; ``timeout`` is how long to wait for a change. Both work as in ``store.watch``. A

@@ -1,4 +1,4 @@
-"""Converts values to what MessagePack can encode: the value itself, or an extension for a type that MessagePack lacks.
+"""Converts values for MessagePack: to the value itself, or to an extension for a type that MessagePack lacks.
 
 A value that no document may contain is refused, with its path.
 """
@@ -30,7 +30,7 @@ _Ext = msgspec.msgpack.Ext
 
 
 def clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
-    """Return what MessagePack can encode in place of ``document``, which is not changed."""
+    """Return the dict that MessagePack encodes in place of ``document``, which is not changed."""
     if depth > MAX_DEPTH:
         raise InvalidDocument(path, f"it nests deeper than {MAX_DEPTH} levels; does it contain itself?")
     cleaned = document
@@ -63,7 +63,7 @@ def _clean_names(document: dict[Any, Any], path: str, depth: int) -> dict[str, A
 
 
 def clean_value(value: Any, path: str, depth: int) -> Any:
-    """Return what MessagePack can encode in place of ``value``: the value itself or an extension."""
+    """Return the value that MessagePack encodes in place of ``value``: the value itself or an extension."""
     kind = type(value)
     if kind in SIMPLE:
         return value

@@ -53,7 +53,7 @@ _PLAIN: Final = _FLAT | {dict, list}
 _JSON: Final = _PLAIN - {bytes}
 _PLAIN_DEPTH: Final = 8
 _MOST_PLAIN: Final = 1 << 20
-"""Up to these, documents are checked together: one that contains itself must not be followed for ever."""
+"""Maximum number of values that are checked together: a document that contains itself must not be followed forever."""
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Matches where a string may begin with $: a MessagePack string header followed by $."""
@@ -61,13 +61,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def _json_type(depth: int) -> Any:
-    """The type of JSON's values that nest at most this deep. msgspec has no type that contains itself."""
+    """The type of JSON values with at most this nesting depth. msgspec has no recursive types."""
     scalar = None | bool | int | float | str
     return scalar | list[_json_type(depth - 1)] | dict[str, _json_type(depth - 1)] if depth else scalar  # type: ignore[misc]
 
 
 _decode_json: Final = msgspec.msgpack.Decoder(dict[str, _json_type(6)]).decode  # type: ignore[misc]
-"""Decodes a document of JSON's values alone; raises for others."""
+"""Decodes a document that consists of JSON values; raises for others."""
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
@@ -94,13 +94,13 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
 
 
 def encode_changed(document: dict[str, Any]) -> bytes:
-    """The same for a document that was stored and then got other values in top-level fields with valid names: only its
-    values are checked."""
+    """The same as ``encode_document``, for a stored document that got other values in top-level fields with valid
+    names. Only its values are checked."""
     return encode_flat(document) or _encode_any(document)
 
 
 def encode_flat(document: dict[str, Any]) -> bytes | None:
-    """As ``encode_changed`` if all values are plain, neither objects nor arrays; else None."""
+    """The same as ``encode_changed`` if all values are plain, neither objects nor arrays; else None."""
     values = document.values()
     if _WHOLE.issuperset(map(type, values)) or _is_flat(values):  # the usual case without a call
         try:
@@ -113,32 +113,33 @@ def encode_flat(document: dict[str, Any]) -> bytes | None:
 
 
 def encode_plain(documents: Sequence[dict[str, Any]], *, checked: bool = False) -> list[bytes] | None:
-    """Encode many documents, checked all at once unless they are ``checked`` already. None if one of them has other
-    values than text, numbers, booleans, bytes, None, and objects and arrays of these, or cannot be stored: then encode
-    them one by one."""
+    """Encode many documents, which are checked together unless they are ``checked`` already. None if one of them cannot
+    be stored, or has other values than strings, numbers, booleans, bytes, None, and objects and arrays of these. The
+    caller must then encode them one by one."""
     if not checked and not _are_plain(documents):
         return None
     try:
         encoded = list(map(_encode, documents))
-    except (UnicodeEncodeError, OverflowError, TypeError):  # the last one: a name that equals a string, but is none
+    except (UnicodeEncodeError, OverflowError, TypeError):  # TypeError: a name that equals a string, but is none
         return None
     return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
 
 
 def _are_plain(documents: Sequence[dict[str, Any]]) -> bool:
-    """Whether documents have plain values and valid names only."""
+    """Whether documents have only plain values and valid names."""
     kinds = set(map(type, chain.from_iterable(map(dict.values, documents))))
     levels = [documents] if kinds <= _WHOLE else _levels(documents)
     if levels is None:
         return False
     names = set(chain.from_iterable(chain.from_iterable(levels)))
-    # A name of a subclass of str is encoded as its text, whether it is found here or equals a name that is.
+    # A name of a subclass of str is encoded as its text. So it does not matter if it is missed here because it equals
+    # another name.
     return _NAMES.issuperset(map(type, names)) and not any(name.startswith("$") for name in names)
 
 
 def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]]] | None:
-    """Return documents, the objects in them, the objects in these, and so on. None if one of them has other values than
-    plain ones, objects and arrays."""
+    """Return the documents, the objects in them, the objects in these, and so on. None if one of them has values other
+    than plain values, objects and arrays."""
     levels: list[Sequence[dict[str, Any]]] = []
     objects: Sequence[dict[str, Any]] = documents
     arrays: Sequence[list[Any]] = ()
@@ -149,7 +150,7 @@ def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]
         kinds = set(map(type, values))
         if not kinds <= _PLAIN:
             return None
-        if float in kinds and any(map(ne, values, values)):  # NaN; or equal arrays with it, which are not looked into
+        if float in kinds and any(map(ne, values, values)):  # NaN; arrays are searched on the next level
             return None
         levels.append(objects)
         objects = [each for each in values if type(each) is dict] if dict in kinds else ()
@@ -167,9 +168,9 @@ def _is_flat(values: Collection[Any]) -> bool:
 
 
 def _encode_any(plain: dict[Any, Any]) -> bytes:
-    """Encode any document. One that consists of JSON's values is encoded whole, and then decoded and compared: that is
-    several times as fast as looking at each value. msgspec encodes other types too, but not as they are stored here:
-    those do not come back equal, or not as JSON's values with text as names."""
+    """Encode any document. A document of JSON values is encoded as a whole, then decoded and compared. That is several
+    times as fast as checking each value. msgspec encodes other types too, but not as they are stored here. The
+    comparison finds them: they are not decoded as JSON values with strings as names, or not equal."""
     if _JSON.issuperset(map(type, plain.values())):
         try:
             encoded = _encode(plain)
@@ -179,7 +180,7 @@ def _encode_any(plain: dict[Any, Any]) -> bytes:
                 and not (b"$" in encoded and _MARKED.search(encoded))
             ):
                 return encoded
-        except Exception:  # of msgspec, or of a value that is asked whether it is equal; the next line says what it is
+        except Exception:  # raised by msgspec, or by the comparison of a value; the next line reports what it is
             pass
     return _encode_checked(plain)
 
@@ -204,7 +205,7 @@ def _encode_checked(plain: dict[Any, Any]) -> bytes:
 
 
 def encodable(value: Any) -> Any:
-    """Return what MessagePack can encode in place of ``value``, for callers with their own encoder.
+    """Return the value that MessagePack encodes in place of ``value``, for callers with their own encoder.
 
     Raises InvalidDocument as ``encode_document`` does, except for field names that begin with ``$``: those are found by
     ``check_encoded``.

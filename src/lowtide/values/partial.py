@@ -16,7 +16,7 @@ Decode = Callable[[bytes], Document]
 _MOST_FIELDS: Final = 20
 """With more fields, skipping the others no longer pays."""
 _typed_dict: Final[Any] = TypedDict
-"""An alias, so that type checkers and mypyc treat a call as what it is: the creation of a type at run time."""
+"""An alias, so that type checkers and mypyc treat a call as the creation of a type at run time."""
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from lowtide.values.values import PLAIN, Document, place
 
 _BATCH: Final = 1024
-"""Values of which equal ones are found at once."""
+"""Number of values that are deduplicated together."""
 
 
 class _Missing:
@@ -65,12 +65,13 @@ def values_at(document: Document, path: str) -> list[Any]:
 
 
 def values_of(document: Document, steps: tuple[Step, ...], expand: bool = True) -> list[Any]:
-    """As ``values_at``. Without ``expand``, an array at the end matches only as itself."""
+    """The same as ``values_at``. Without ``expand``, an array at the end matches only as itself."""
     return [value for value, _ in places_of(document, steps, expand)]
 
 
 def places_of(document: Document, steps: tuple[Step, ...], expand: bool = True) -> Found:
-    """As ``values_of``, with the index of the array element that contains each value, or None if there is no array."""
+    """The same as ``values_of``, with the index of the array element that contains each value, or None if there is no
+    array."""
     found: Found = []
     _in_object(document, steps, 0, expand, found)
     return found

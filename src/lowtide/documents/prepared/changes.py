@@ -1,4 +1,4 @@
-"""Updates of one document, or of few: flat code from the key to the buffer. See ``statements``."""
+"""Updates of one or a few documents: flat code from the key to the buffer. See ``statements``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _CHANGED = UpdateResult(1, 1)
 _EPOCH = moment(0.0)
 
 Updated = tuple[UpdateResult, Document | None, Document | None]
-"""The result of an update, and its last document before and afterwards, if these shall be returned."""
+"""The result of an update and, if requested, its last document before and after the update."""
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:
-    """Update the document with this key. If it shall be ``returned``, also returns it as it was before and is
-    afterwards; otherwise it need not be decoded."""
+    """Update the document with this key. If ``returned``, also returns the document before and after the update;
+    otherwise it need not be decoded."""
     row, row_key, prefix = where = located(view, name)
     full_key = prefix + key
     stored = view.read(full_key)
@@ -75,9 +75,9 @@ def _reindex(
     fields: frozenset[str],
     prefix_of: PrefixOf,
 ) -> bool:
-    """Add the index entries that a document loses and gets by a change of these fields to the writes, and to their
-    values before. Returns False if it may have several in one index, or if more has to be checked: then both are of no
-    use."""
+    """Add the index entries that a document loses and gains by a change of these fields to ``writes``, and their old
+    values to ``before``. Returns False if it may have several entries in one index, or if more must be checked: both
+    dicts must then be discarded."""
     row = where.row
     if row.schema is not None or not row.flat:
         return False
@@ -99,7 +99,7 @@ def _reindex(
 
 
 def _changed(document: Document, stored: bytes, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
-    """Return a stored document after a change, and its encoded form; None in its place if nothing has changed."""
+    """Return a stored document after a change, and its encoded form, which is None if nothing has changed."""
     if type(change) is PreparedUpdate:
         made = change.change(document, change.values)
         if made is not None:
@@ -109,8 +109,8 @@ def _changed(document: Document, stored: bytes, change: AnyUpdate, now: datetime
 
 
 def _encode_nested(made: Document, stored: bytes, change: PreparedUpdate) -> bytes:
-    """Encode what a change has made of a stored document with objects or arrays. To encode these, each of their values
-    is checked; it takes less time to change the other fields where they are stored."""
+    """Encode a changed document that contains objects or arrays. Encoding these would check each of their values.
+    Changing the other fields in the stored form is faster."""
     encoded = change.splice(stored, change.values) if change.splice is not None else None
     return encoded if encoded is not None else encode_changed(made)
 
@@ -125,8 +125,8 @@ def update_few(
     returned: bool,
     general: bool = False,
 ) -> Updated:
-    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards, if it
-    shall be ``returned``. In ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
+    """Update documents that ``few_of`` has found. If ``returned``, also returns the last one before and after the
+    update. If ``general``, or if one of them needs it, a ``WriteBatch`` writes them."""
     row, row_key, prefix = where
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
     is_plain = fields is not None and row.is_plain_for(fields)
@@ -167,7 +167,7 @@ def update_few(
 def _update_plain(
     view: WritableView, row_key: bytes, found: Few, change: PreparedUpdate, returned: bool
 ) -> Updated | None:
-    """As ``update_few``, where nothing but the documents changes; None if the update must be compiled for one."""
+    """The same as ``update_few``, if only the documents change. None if the update must be compiled for one of them."""
     make, values = change.change, change.values
     splice = change.splice if not returned else None
     document: Document | None = None
@@ -200,14 +200,14 @@ def update_by_filter(
     statements: Statements, name: str, selection: Selection, change: AnyUpdate, returned: bool
 ) -> Updated | None:
     """Run ``update_selected`` as a statement; see ``at_once``."""
-    if selection.many and isinstance(statements, AutocommitStatements):  # scans, which takes a snapshot
+    if selection.many and isinstance(statements, AutocommitStatements):  # it scans, which needs a snapshot
         return statements.transact(lambda tx, _: update_selected(tx, name, selection, change, returned))
     work = partial(update_selected, returned=returned)
     return at_once(statements, work, name, selection, change, repeatable=type(change) is PreparedUpdate)
 
 
 def update_selected(view: WritableView, name: str, selection: Selection, change: AnyUpdate, returned: bool) -> Updated:
-    """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
+    """Update the documents of a selection, with its lookup if it has a simple one, else with its plan."""
     filter, sort = selection.filter, selection.sort
     if type(filter) is PreparedFilter:
         where = located(view, name)

@@ -1,7 +1,7 @@
-"""Statements that find and delete few documents, the most common ones: flat code from the key to the buffer.
+"""The most common statements, which find or delete few documents: flat code from the key to the buffer.
 
-They run where all statements of a transaction read one instant, so on the transaction itself. Everything else, and
-every collection for which more is to be done than to write one row, goes through ``WriteBatch``.
+They run directly on a transaction, if all its statements read one instant. All other writes, including those that need
+more than rows and simple index entries, go through ``WriteBatch``.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
 _MOST = 256
-"""Entries that are read at once."""
+"""Maximum number of entries that are read at once."""
 _MOST_MEMBERS = 1024
-"""Documents that are read at once by their ids."""
+"""Maximum number of documents that are read at once by their ids."""
 
 
 _MOST_PLACES = 4096
-"""Collections of which a store remembers where they are."""
+"""Maximum number of collections whose location a store caches."""
 _NO_PLACES: dict[str, Any] = {}
 
 
@@ -55,7 +55,7 @@ class Few(NamedTuple):
     full_keys: list[bytes]
     stored: list[bytes]
     rest: Plan | None = None
-    """Finds the documents that follow; None if these are all."""
+    """The plan that finds the documents after these; None if these are all."""
 
 
 _NOTHING = Few([], [])
@@ -84,9 +84,9 @@ def at_once(
     *given: Any,
     repeatable: bool = False,
 ) -> _Result | None:
-    """Do ``work``, which reads one instant and writes once, at its end: in the caller's transaction, or alone. None if
-    the caller's transaction does not read one instant: then each of its statements reads an instant of its own.
-    ``repeatable`` says that it reads and writes few keys, and nothing that the caller may change."""
+    """Run ``work``, which reads one instant and writes once, at its end, in the caller's transaction or as a lone
+    statement. Returns None if each statement of the caller's transaction reads its own instant. ``repeatable`` says
+    that it reads and writes few keys, and uses no object that the caller may change."""
     if isinstance(statements, AutocommitStatements):
         return statements.alone(work, given, repeatable=repeatable)
     tx = statements.writable()
@@ -94,7 +94,7 @@ def at_once(
 
 
 def key_of(filter: Any) -> bytes | None:
-    """Return the key of the document that a filter such as ``{"_id": 7}`` asks for; None for other filters. A filter
+    """Return the key of the document that a filter such as ``{"_id": 7}`` selects; None for other filters. A filter
     that is not a dict is an ``_id``."""
     value = filter
     if type(filter) is dict:
@@ -120,10 +120,10 @@ class Located(NamedTuple):
 
 
 def located(view: InstantView, name: str) -> Located:
-    """Return where a collection is. A transaction remembers it: its snapshot does not change, and what it writes to the
-    catalog itself is in its buffer. The store remembers it too, with the encoded row from which it was made: any thread
-    adds to that, and all find the same. Prefixes are checked in each transaction: where the owner of the store assigns
-    them, another process may get another one."""
+    """Return where a collection is. A transaction caches the result: its snapshot does not change, and its own writes
+    to the catalog are in its buffer. The store caches it too, with the encoded row that it was decoded from. Any thread
+    may add to that cache; all of them add the same. Prefixes are checked in each transaction: in a joined process the
+    owner of the store assigns them, and may assign another one."""
     if type(view) is EngineTransaction:
         known: Located | None = view.memo.get(name)
         if known is not None and known.row_key not in view.writes:
@@ -135,7 +135,7 @@ def located(view: InstantView, name: str) -> Located:
     if name in places:
         found, encoded = places[name]
         row_key = found.row_key
-        # A joined process may have got another prefix since.
+        # A joined process may have been given another prefix since.
         if prefixes.get(found.row.keyspace) == found.prefix and row_key.startswith(prefixes.get(CATALOG, NOWHERE)):
             stored = view.read(row_key)
             if stored == encoded:
@@ -166,7 +166,7 @@ def find_at(view: InstantView, name: str, key: bytes, decode: Decode = decode_do
 def first_of(
     view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, decode: Decode = decode_document
 ) -> tuple[Document | None, bool]:
-    """Return the first document that matches in the order of ``sort``, and whether the answer is certain; see
+    """Return the first matching document in the order of ``sort``, and whether the answer is certain; see
     ``few_of``."""
     found = few_of(view, located(view, name), filter, sort, limit=1)
     if found is None:
@@ -177,9 +177,9 @@ def first_of(
 def few_of(
     view: InstantView, where: Located, filter: PreparedFilter, sort: SortKeys, limit: int = 0, *, begun: bool = False
 ) -> Few | None:
-    """Return the documents of a collection that match in the order of ``sort``, at most ``limit`` (0: no limit). None
-    if a plan has to be run: it reads more than it returns, or has another order, or returns many documents; in the last
-    case the first ones if they shall be ``begun``."""
+    """Return the matching documents of a collection in the order of ``sort``, at most ``limit`` (0: no limit). Returns
+    None if a plan must run, because it reads more than it returns, has another order, or returns many documents. In the
+    last case, if ``begun``, it returns the first ones and the plan that finds the rest."""
     row, _, documents = where
     lookup, values = filter.shape.lookup(row, filter.values, sort, limit > 0), filter.values
     if lookup is None or not lookup.by.ordered:
@@ -236,7 +236,7 @@ def _one(view: InstantView, full_key: bytes) -> Few:
 
 
 def _present(full_keys: list[bytes], stored: list[bytes | None], rest: Plan | None = None) -> Few:
-    """Leave out the keys that have no document."""
+    """Drop the keys that have no document."""
     if None not in stored:
         return Few(full_keys, cast("list[bytes]", stored), rest)
     found = [(key, value) for key, value in zip(full_keys, stored, strict=True) if value is not None]
@@ -244,7 +244,7 @@ def _present(full_keys: list[bytes], stored: list[bytes | None], rest: Plan | No
 
 
 def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: PreparedFilter, limit: int) -> Few | None:
-    """Return the documents that ``$in`` asks for and that match the other conditions."""
+    """Return the documents that ``$in`` selects and that match the other conditions."""
     keys = lookup.member_keys(filter.values)
     if keys is None or len(keys) > _MOST_MEMBERS:
         return None
@@ -262,7 +262,7 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
 
 
 def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None:
-    """Return how many documents match, if they are found by several ids; None if a plan has to be run."""
+    """Return how many documents match, if ``$in`` selects them by their ids; None if a plan must run."""
     where = located(view, name)
     lookup = filter.shape.lookup(where.row, filter.values, (), False)
     if lookup is None or lookup.members is None:
@@ -297,8 +297,8 @@ def delete_by_key(statements: Statements, name: str, key: bytes) -> DeleteResult
 
 
 def entries_of(row: CatalogRow, document: Document, key: bytes, prefix_of: PrefixOf) -> Writes | None:
-    """Return the index entries of a stored document in a collection whose indexes are flat; None if it has several in
-    one."""
+    """Return the index entries of a stored document in a collection whose indexes are flat; None if the document has
+    several entries in one index."""
     length = LENGTHS[len(key)]
     entries: Writes = {}
     for each in row.entries:
