@@ -1,12 +1,12 @@
-"""Importing a large file of JSON Lines into an empty collection: processes decode parts of it, and one load writes it.
+"""Imports a large JSON Lines file into an empty collection: several processes decode it, and one load writes it.
 
-The file is cut into pieces of whole lines. Worker processes, as many as there are cores, decode and encode the
-documents of a piece and stage them, sorted by key, as the tasks of Spark do. Then they are one job of the loader, which
-writes them straight to the base and commits them at once.
+The file is cut into pieces of whole lines. Worker processes, one per core, decode and encode the documents of a piece
+and stage them, sorted by key, like Spark's tasks. All of them are then one job of the loader, which writes them
+directly to the base and commits them atomically.
 
-Whatever is unusual is left to the usual way, one transaction: an ``_id`` that occurs twice or exists, a document that
-is refused, a line that cannot be decoded. It starts from the beginning, and finds the line and the reason. Until the
-load is committed nothing is changed.
+Anything unusual is left to the ordinary import, which is one transaction: an ``_id`` that occurs twice or already
+exists, a document that is refused, a line that cannot be decoded. The ordinary import starts from the beginning, and
+reports the line and the reason. Nothing is changed until the load is committed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from lowtide.store.store import Store, backend_of
 from lowtide.system.messages import receive, send
 
 LEAST_BYTES: Final = 24 << 20
-"""The size of a file from which on starting processes pays."""
+"""The minimum size of a file for which starting processes pays off."""
 PIECE: Final = 8 << 20
-"""The least size of a piece."""
+"""The minimum size of a piece."""
 MOST_WORKERS: Final = 4
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -59,14 +59,14 @@ class FilePiece(msgspec.Struct, frozen=True):
 
 
 class _Staged(msgspec.Struct, frozen=True):
-    """The answer of a worker. Without a file, the piece has to be imported in the usual way."""
+    """The answer of a worker. Without a file, the ordinary import must be used."""
 
     file: StagedFile | None = None
 
 
 def import_staged(store: Store, collection: str, file: Path, advance: Advance) -> int | None:
-    """Import a file of JSON Lines. Returns the number of documents; None if nothing was done, because the usual way has
-    to be taken."""
+    """Import a JSON Lines file. Returns the number of documents; None if nothing was done, because the ordinary import
+    must be used."""
     backend = backend_of(store)
     if not isinstance(backend, OwnedStore) or find_spec("pyarrow") is None:
         return None
@@ -104,7 +104,7 @@ def pieces_of(directory: Path, file: Path) -> list[FilePiece]:
 
 
 def _stage_all(directory: Path, file: Path, advance: Advance) -> tuple[StagedFile, ...] | None:
-    """Stage all pieces of a file, in several processes. None if one of them is unusual."""
+    """Stage all pieces of a file, in several processes. None if one of them cannot be staged."""
     before = file.stat()
     pieces = pieces_of(directory, file)
     found: list[StagedFile] = []
@@ -122,7 +122,7 @@ def _stage_all(directory: Path, file: Path, advance: Advance) -> tuple[StagedFil
 
 
 class _Workers:
-    """Processes that stage pieces. They end with this one: each ends when its standard input does."""
+    """Processes that stage pieces. They end with this process: each ends when its standard input is closed."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -137,7 +137,7 @@ class _Workers:
                         [sys.executable, "-c", program],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
-                        start_new_session=True,  # Ctrl-C is for this process, which ends them
+                        start_new_session=True,  # Ctrl-C goes to this process only, which ends them
                     )
                 )
         except BaseException:
@@ -157,7 +157,7 @@ class _Workers:
 
     def staged(self, pieces: list[FilePiece]) -> Iterator[tuple[FilePiece, StagedFile | None]]:
         """Yield the pieces as they are staged, with their files."""
-        left = iter(pieces)  # a list's iterator: any thread may ask it for the next one
+        left = iter(pieces)  # a list's iterator: any thread may take the next piece from it
         answers: queue.SimpleQueue[tuple[FilePiece, StagedFile | None]] = queue.SimpleQueue()
         for process in self._processes:
             threading.Thread(target=_hand_out, args=(process, left, answers), daemon=True).start()
@@ -170,7 +170,7 @@ def _hand_out(
     pieces: Iterator[FilePiece],
     answers: queue.SimpleQueue[tuple[FilePiece, StagedFile | None]],
 ) -> None:
-    """Give pieces to a worker until there are none left. If it dies, its pieces have no file."""
+    """Give pieces to a worker until none are left. If the worker dies, its pieces have no file."""
     assert process.stdin is not None
     assert process.stdout is not None
     for piece in pieces:
@@ -183,7 +183,7 @@ def _hand_out(
 
 def serve() -> None:
     """The main loop of a worker."""
-    gc.disable()  # there are no cycles in documents
+    gc.disable()  # documents have no cycles
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while data := receive(requests):
         staged = stage_piece(msgspec.msgpack.decode(data, type=FilePiece))
@@ -191,7 +191,7 @@ def serve() -> None:
 
 
 def stage_piece(piece: FilePiece) -> StagedFile | None:
-    """Stage the documents of a piece. None if there is anything wrong with one of them."""
+    """Stage the documents of a piece. None if one of them cannot be imported."""
     with open(piece.file, "rb") as stream:
         stream.seek(piece.begin)
         data = stream.read(piece.end - piece.begin)

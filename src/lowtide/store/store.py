@@ -51,7 +51,7 @@ class Store(Kinds[AutocommitStatements]):
         self._access = access = StoreAccess(path, options, patience)
         self._recording: HistoryFile | None = None
         try:
-            if options.record is not None:  # else a read-only store pins nothing before it is read
+            if options.record is not None:  # only then: a read-only store takes no pin before its first read
                 self._recording = start_recording(access.engine, options.record, options.clock)
             self._finalizer = weakref.finalize(self, close_recorded, access, self._recording)
         except BaseException:
@@ -87,7 +87,7 @@ class Store(Kinds[AutocommitStatements]):
         return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
 
     def _policy(self, isolation: Isolation | str) -> Policy:
-        """The policy of an isolation level. In a read-only store each transaction reads one snapshot, or stricter."""
+        """The policy of an isolation level. In a read-only store, levels below SNAPSHOT are raised to it."""
         policy = policy_of(isolation)
         return policy if policy.fixed or not self._options.read_only else SNAPSHOT
 
@@ -113,7 +113,7 @@ class Store(Kinds[AutocommitStatements]):
         most, seconds = bounds(attempts, timeout)
         opened_by = caller() if self._origins else None
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        first = [self._backend.engine]  # a retry takes a later one
+        first = [self._backend.engine]  # a retry takes the current one
 
         def begun() -> EngineTransaction:
             return begin(first.pop() if first else self._backend.engine, policy, False, opened_by, keep=self)
@@ -186,7 +186,7 @@ class Store(Kinds[AutocommitStatements]):
         return self._backend.pinning.pins()
 
     def keyspace(self, name: str) -> Keyspace:
-        """The keyspace ``name``, where each call is a transaction of its own: the fast path for one read or write.
+        """The keyspace ``name``. Each call runs in its own transaction: the fast path for one read or write.
 
         >>> store.keyspace("fruit").get(b"apple")
         b'red'
@@ -228,7 +228,7 @@ class Store(Kinds[AutocommitStatements]):
         *,
         before: bool = False,
     ) -> Iterator[Change]:
-        """What the commits after ``since`` up to ``until``, or the last one, did to each key, in commit order.
+        """The changes that the commits after ``since`` made to each key, in commit order, up to ``until`` or the last.
 
         It reads the log, which is kept for ``feed_bytes`` and for named consumers. Raises ChangesLost if the log no
         longer has the commits after ``since``. ``before`` adds the values that were replaced; it needs a store that was

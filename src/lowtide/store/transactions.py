@@ -22,8 +22,8 @@ from lowtide.store.kinds import CLASSES, Kinds
 class Transaction(Kinds[TransactionStatements]):
     """A transaction, from ``store.begin`` or ``store.transaction``.
 
-    One thread at a time may use it, but not always the same one. Other transactions see its writes only after it
-    commits. A transaction that is dropped without a commit is rolled back.
+    One thread at a time may use it, not necessarily always the same one. Other transactions see its writes only after
+    it commits. A transaction that is dropped without a commit is rolled back.
 
     >>> tx = store.begin()
     >>> tx.keyspace("fruit").put(b"plum", b"purple")
@@ -37,7 +37,7 @@ class Transaction(Kinds[TransactionStatements]):
 
     _tx: EngineTransaction
     _collections: dict[str, Collection]
-    """Those that were opened: a program opens the same few again and again."""
+    """The collections opened so far. Programs open the same few repeatedly."""
 
     @property
     def ts(self) -> int:
@@ -64,7 +64,7 @@ class Transaction(Kinds[TransactionStatements]):
         tx = self._tx
         catalog = tx.engine.catalog
         try:
-            prefix = catalog.prefixes[name]  # spares the usual case a call
+            prefix = catalog.prefixes[name]  # saves a call in the usual case
         except (KeyError, TypeError):
             prefix = catalog.prefix_of(name)
         return CLASSES[name](name, prefix, tx.read, tx)
@@ -106,7 +106,7 @@ class Transaction(Kinds[TransactionStatements]):
         self._tx.on_commit(callback)
 
     def commit(self) -> int:
-        """Make all writes durable and visible at once; return the commit's timestamp.
+        """Make all writes durable and visible atomically, and return the commit's timestamp.
 
         Raises ConflictError if another transaction committed first. The transaction has ended even if this raises. A
         transaction that wrote nothing returns the timestamp of its snapshot.
@@ -114,7 +114,7 @@ class Transaction(Kinds[TransactionStatements]):
         return self._tx.commit()
 
     def rollback(self) -> None:
-        """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
+        """Discard all writes. At NONE there is nothing to discard: each write was committed by itself."""
         self._tx.rollback()
 
     def __enter__(self) -> Self:
@@ -131,7 +131,7 @@ class Transaction(Kinds[TransactionStatements]):
 
 def transaction_of(tx: EngineTransaction) -> Transaction:
     """Wrap a transaction of the engine for users."""
-    shown = Transaction()  # it has no __init__, which would be called from C and take longer than this
+    shown = Transaction()  # without __init__, which would be called from C and take longer than this
     shown._tx = tx
     shown._collections = {}
     return shown

@@ -1,1 +1,1 @@
-"""Loading: many documents that another process has staged are written to a collection, all at once or not at all."""
+"""Loading: documents that another process has staged are written to a collection atomically, all of them or none."""

@@ -1,6 +1,6 @@
-"""Applying a job as one transaction: every staged document, with its index entries, or none.
+"""Applies a job as one transaction: every staged document, with its index entries, or none.
 
-Each document is handled as by ``insert_many``, ``replace_one`` and ``delete_one``, with the same ``WriteBatch``. The
+Each document is handled as in ``insert_many``, ``replace_one`` and ``delete_one``, with the same ``WriteBatch``. The
 task has already encoded the stored form; it is not encoded again.
 """
 
@@ -28,7 +28,7 @@ _BATCH: Final = 10_000
 
 
 class TooLarge(Exception):
-    """There is more to replace than one transaction should hold."""
+    """Raised if a job replaces more than one transaction should hold."""
 
 
 def apply_batches(unit: WriteBatch, how: How, batches: Batches, most: int) -> Counts:
@@ -49,7 +49,7 @@ def apply_batches(unit: WriteBatch, how: How, batches: Batches, most: int) -> Co
 
 
 def keep_types(writing: WriteView, prefix_of: PrefixOf, job: Job) -> None:
-    """Store the types of a job with its collection, unless the collection has them."""
+    """Store the types of a job with its collection, unless the collection already has them."""
     look = CollectionReader(writing, prefix_of, job.collection)
     row = types_kept(look.row, job)
     if row is not look.row:
@@ -57,7 +57,7 @@ def keep_types(writing: WriteView, prefix_of: PrefixOf, job: Job) -> None:
 
 
 def types_kept(row: CatalogRow, job: Job) -> CatalogRow:
-    """The row with the types of a job."""
+    """The row with the types of a job added."""
     if job.types is None:
         return row
     types = merge_types(row.types, job.types, replace=job.how == "overwrite")
@@ -129,7 +129,7 @@ def _delete(unit: WriteBatch, key: bytes, old: bytes) -> None:
 def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> None:
     """Replace all documents of the collection by these. Documents that do not change are not touched.
 
-    Concurrent inserts count as later, and stay.
+    Documents that are inserted concurrently count as later, and stay.
     """
     old: dict[bytes, bytes] = {}
     size = 0
@@ -143,7 +143,7 @@ def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> 
     for keys, documents in batches:
         _note(unit, seen, keys)
         taken.append((keys, documents))
-    for key, stored in old.items():  # first, so that the values in a unique index are free
+    for key, stored in old.items():  # first, so that their values in a unique index become free
         if key not in seen:
             _delete(unit, key, stored)
             counts.deleted += 1
@@ -210,7 +210,7 @@ def _note(unit: WriteBatch, seen: set[bytes], keys: list[bytes]) -> None:
 
 
 def _twice(unit: WriteBatch, keys: list[bytes]) -> OperationFailure:
-    """The error for keys of which one occurs again, or was written before."""
+    """The error for keys of which one occurs twice, or was written before."""
     met: set[bytes] = set()
     for key in keys:
         if key in met or unit.reader.prefix + key in unit.writes:
@@ -232,7 +232,7 @@ def _duplicate(unit: WriteBatch, key: bytes) -> DuplicateKeyError:
 
 
 def duplicate(collection: str, key: bytes) -> DuplicateKeyError:
-    """The error for an ``_id`` that a document has already."""
+    """The error for an ``_id`` that a document already has."""
     _id = id_of(key)
     return DuplicateKeyError(collection, "_id_", {"_id": _id}, _id)
 

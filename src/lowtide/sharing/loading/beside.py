@@ -1,7 +1,7 @@
-"""The new generation of a collection that a bulk load fills, and the difference to the old one.
+"""The new generation of a collection, which a bulk load fills, and its difference from the old one.
 
-Each method works in a transaction of the caller, and returns the collection's row as it should be after that. Used by
-one thread.
+Methods work in a transaction of the caller, and return the collection's row as it should be afterwards. Used by one
+thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Beside:
         self._prefix_of = prefix_of
         self._images = images
         self.row = row
-        """The collection's row, as it will be."""
+        """The collection's row, as it will be after the load."""
         self.changes = f"{row.keyspace}~changes"
 
     @property
@@ -42,7 +42,7 @@ class Beside:
         return (*self.row.keyspaces[1:], self.changes)
 
     def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
-        """Write staged documents, or record the keys of those to delete. What the collection had is not known yet."""
+        """Write staged documents, or record the keys of those to delete. The old values are not known yet."""
         if self._how == "delete":
             self._note(writing, dict.fromkeys(keys, Difference(None)).items())
             return self.row, Counts()
@@ -58,7 +58,8 @@ class Beside:
         return self._taken(unit), Counts(inserted=len(keys))
 
     def filled(self, writing: WriteView, staged: dict[bytes, bytes], kept: dict[bytes, bytes]) -> CatalogRow:
-        """Write staged documents, and those of the collection that stay, none of which the new generation has."""
+        """Write staged documents, and documents of the collection that stay. The new generation has none of them
+        yet."""
         for documents, checked in ((staged, True), (kept, False)):
             if documents:
                 unit = self._unit(writing, checked=checked)
@@ -68,7 +69,7 @@ class Beside:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a document is one row of the new generation, and any document will do."""
+        """Whether each document is a single row of the new generation, and any document is valid."""
         return not self.row.indexes and self.row.schema is None
 
     def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
@@ -100,8 +101,8 @@ class Beside:
     def _removed(
         self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> CatalogRow:
-        """Remove the documents from the new generation that changed between two instants: all of them before any is
-        written again, so that the values in a unique index are free."""
+        """Remove from the new generation the documents that changed between two instants. All of them are removed
+        before any is written again, so that their values in a unique index become free."""
         unit = self._unit(writing, checked=False)
         copied = [key for key, _, noted in self._changed(before, after, writing, keys) if noted is None]
         for key, here in zip(copied, unit.stored_of(copied), strict=True):
@@ -112,7 +113,7 @@ class Beside:
     def _caught_up(
         self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> CatalogRow:
-        """Bring documents of the new generation from one instant to a later one."""
+        """Update documents of the new generation from one instant to a later one."""
         unit = self._unit(writing, checked=False)
         found: dict[bytes, Difference] = {}
         copied: list[tuple[bytes, bytes | None]] = []
@@ -164,7 +165,7 @@ class Beside:
         return self.row, Counts()
 
     def enter_noted(self, writing: WriteView, noted: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
-        """Write the documents that the last changes left, from rows of the difference."""
+        """Write the documents as the last changes left them, from rows of the difference."""
         unit = self._unit(writing, checked=True)
         found = [(key, value) for key, row in noted if (value := decode_difference(row).value) is not None]
         insert_new(unit, [key for key, _ in found], [value for _, value in found])
@@ -173,7 +174,7 @@ class Beside:
     # The difference
 
     def _note(self, writing: WriteView, found: Iterable[tuple[bytes, Difference]], *, fresh: bool = False) -> None:
-        """Record what the load does to documents, each of which is there once; ``fresh`` if none has a record yet."""
+        """Record what the load does to documents, each of which occurs once; ``fresh`` if none has a record yet."""
         prefix = self._prefix_of(self.changes)
         rows: Writes = {prefix + key: encode_difference(each) for key, each in found}
         if rows:

@@ -1,5 +1,4 @@
-"""Applying a job as one bulk load: many small transactions fill a new generation of the collection, and one swaps it
-in.
+"""Applies a job as one bulk load: small transactions fill a new generation of the collection, and one swaps it in.
 
 First the collection's row names the new keyspaces (``loading``), so that they can be emptied however the load ends.
 Then the staged documents are written and, unless all are replaced, the documents of the collection are copied. Then the
@@ -12,7 +11,7 @@ with each round, so the load always ends.
 A load of many documents writes them straight to the base (``direct``), rather than in small transactions. The first
 transaction then also names the keyspaces in the log, and a checkpoint brings the names to the base, before any row.
 
-Another keyspace has the difference to the old generation (``feed/differences.py``): a row for each document that the
+Another keyspace has the difference from the old generation (``feed/differences.py``): a row for each document that the
 job affects. The row records that the job comes after any concurrent change of the document. After the load, the change
 feed shows these rows.
 
@@ -56,17 +55,17 @@ from lowtide.system.cycles import adding, without_collector
 STEP: Final = 5000
 """The number of documents in one small transaction."""
 STEP_BYTES: Final = 8 << 20
-"""The bytes of one small transaction, about."""
+"""The approximate number of bytes in one small transaction."""
 FEW: Final = 50
-"""The number of concurrent changes that the last transaction may apply: all commits wait for it, a few milliseconds."""
+"""The number of concurrent changes that the last transaction may apply. All commits wait for it, a few milliseconds."""
 PATIENCE: Final = 8
-"""The number of rounds after which this limit doubles with each further round."""
+"""The number of rounds after which ``FEW`` doubles with each further round."""
 DIRECT_ROWS: Final = 50_000
-"""The number of staged documents from which on they go straight to the base. It costs a checkpoint."""
+"""The minimum number of staged documents for writing them straight to the base, which costs a checkpoint."""
 _MOST_COMMITS: Final = 2000
-"""The number of commits that the last transaction reads from the log."""
+"""The maximum number of commits that the last transaction reads from the log."""
 _ATTEMPTS: Final = 3
-"""The number of attempts, if the collection itself is changed during each."""
+"""The number of attempts, if the collection itself is changed during each of them."""
 
 _Work = Callable[[WriteView], tuple[CatalogRow, Counts]]
 
@@ -91,11 +90,11 @@ class Owned(Protocol):
 
 
 class _Displaced(Exception):
-    """The collection was dropped or renamed, or its indexes or schema were changed."""
+    """Raised if the collection was dropped or renamed, or its indexes or schema were changed."""
 
 
 class _Expired(Exception):
-    """An instant of the load was ended, by this error. It would be met again by each retry of a small transaction."""
+    """Raised if a snapshot of the load has expired, with that error. Retrying a small transaction would not help."""
 
     def __init__(self, error: SnapshotExpired) -> None:
         self.error = error
@@ -167,7 +166,8 @@ class BulkLoad:
             row.having(generation=fresh.row.generation, loading=fresh.keyspaces, doomed=doomed, exists=exists),
         )
         if self._runs is not None:
-            # Deleting a key that no document has names its keyspace in the log, and with the checkpoint in the base.
+            # Deleting a key that no document has records the name of its keyspace in the log, and the checkpoint
+            # records it in the base.
             names: Writes = {prefix_of(each): None for each in fresh.keyspaces}
             writing.apply(names, (), dict.fromkeys(names))
         return fresh
@@ -178,7 +178,7 @@ class BulkLoad:
         if self._beside.row.keyspace in row.loading:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
         elif self._runs is not None:
-            # Another transaction has doomed the keyspaces, and may have emptied them before the last rows were put.
+            # Another transaction has doomed the keyspaces, and may have emptied them before the last rows were written.
             more = tuple(each for each in self._beside.keyspaces if each not in row.doomed)
             put_row(look, writing, row.having(doomed=(*row.doomed, *more)))
 
@@ -198,7 +198,7 @@ class BulkLoad:
     # Small transactions
 
     def _small(self, work: _Work) -> None:
-        """Do one step of the load in a transaction of its own."""
+        """Do one step of the load in its own transaction."""
         check_wanted(self._directory)
 
         def change(writing: WriteView, prefix_of: PrefixOf) -> tuple[CatalogRow, Counts]:
@@ -267,7 +267,7 @@ class BulkLoad:
     # Straight to the base
 
     def _fill(self, anchor: EngineTransaction, everything: Range, runs: list[StagedRun]) -> None:
-        """Put the documents of the new generation and the difference, as of the instant of ``anchor``."""
+        """Write the documents of the new generation and the difference, as of the instant of ``anchor``."""
 
         def stored() -> Iterator[Batch]:
             found = anchor.scan(everything)
@@ -293,8 +293,9 @@ class BulkLoad:
     def _catch_up(
         self, anchor: EngineTransaction, later: EngineTransaction, everything: Range, *, quickly: bool
     ) -> None:
-        """Bring the new generation from one instant to a later one, in small transactions. The changed keys come from
-        the log, if they are few and it still has them, and otherwise from the versions."""
+        """Update the new generation from one instant to a later one, in small transactions. If ``quickly``, which
+        assumes few commits, the changed keys come from the log, unless it no longer has them; otherwise from the
+        versions."""
         keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
         if keys is None:
             keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
@@ -371,7 +372,7 @@ class BulkLoad:
 def _step(
     step: Step, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
 ) -> CatalogRow:
-    """Do a step between two instants. Raises _Expired if one of them was ended."""
+    """Do a step between two instants. Raises _Expired if one of their snapshots has expired."""
     try:
         return step(before, after, writing, keys)
     except SnapshotExpired as error:

@@ -1,13 +1,13 @@
-"""Filling the new generation of a bulk load straight in the base, in key order: no log, no versions in memory.
+"""Fills the new generation of a bulk load directly in the base, in key order, without the log or versions in memory.
 
-``engine/base/direct.py`` has the argument why no reader misses a row, or sees one too early. Staged documents and those
-of the collection, as of one instant, are both read in the order of their keys and joined. One pass over both writes the
-new documents, with their index entries; a second one writes the difference (``feed/differences.py``). So each keyspace
-is written from its first key to its last, and LMDB can fill its pages. What the application writes meanwhile is
-caught up with in transactions, as in any bulk load.
+``engine/base/direct.py`` explains why no reader misses a row or sees one too early. Staged documents and those of the
+collection, as of one instant, are both read in the order of their keys and joined. One pass over both writes the new
+documents, with their index entries; a second one writes the difference (``feed/differences.py``). So each keyspace is
+written from its first key to its last, and LMDB can fill its pages. Concurrent writes of the application are caught up
+with in transactions, as in any bulk load.
 
-Each put into LMDB lets go of the GIL. Beside a busy Python thread each would wait for it, and a load would take far
-longer than through the log. So only a process that has opened the store for the load writes straight to the base.
+Each put into LMDB releases the GIL. Next to a busy Python thread, each would wait to get it back, and a load would take
+far longer than through the log. So only a process that has opened the store for the load writes directly to the base.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from lowtide.sharing.loading.runs import Batch, Head
 
 CHUNK_ROWS: Final = 100_000
 CHUNK_BYTES: Final = 16 << 20
-"""What goes to the base in one LMDB transaction, about. Checkpoints and pins wait for it."""
+"""The approximate number of bytes written in one LMDB transaction. Checkpoints and pins wait for it."""
 
 
 class OldAndNew(NamedTuple):
-    """A stretch of keys: the staged documents, and those of the collection. Of a job that deletes, the staged
-    documents are None."""
+    """The documents in a range of keys: the staged ones, and those of the collection. For a job that deletes, the
+    staged documents are None."""
 
     staged: dict[bytes, bytes]
     stored: dict[bytes, bytes]
 
 
 class NewGeneration:
-    """What the new generation of a collection will have, computed from the job and from the old generation. ``staged``
-    and ``stored`` read them in the order of their keys, each time that they are called."""
+    """The content of the new generation of a collection, computed from the job and from the old generation. Each call
+    of ``staged`` and ``stored`` reads these again, in the order of their keys."""
 
     def __init__(
         self, job: Job, staged: Callable[[], Iterator[Batch]], stored: Callable[[], Iterator[Batch]], *, images: bool
@@ -62,7 +62,7 @@ class NewGeneration:
             yield OldAndNew({} if how == "delete" else staged, stored)
 
     def differences(self, counts: Counts) -> Iterator[Batch]:
-        """Yield the difference, in the order of its keys. Adds to ``counts`` what the job does."""
+        """Yield the difference, in the order of its keys. Adds the changes that the job makes to ``counts``."""
         how = self._job.how
         for staged, stored in self._joined(self._stored()):
             if not stored and how != "delete":
@@ -84,7 +84,7 @@ class NewGeneration:
             yield affected, list(map(encode_difference, rows))
 
     def _joined(self, stored: Iterator[Batch]) -> Iterator[OldAndNew]:
-        """Join the staged documents and those of the collection, a stretch of keys at a time."""
+        """Join the staged documents and those of the collection, a range of keys at a time."""
         new, old = Head(self._staged()), Head(stored)
         is_new, is_old = new.more(), old.more()
         while is_new or is_old:
@@ -98,7 +98,8 @@ class NewGeneration:
 
 
 def fill(engine: Engine, beside: Beside, generation: NewGeneration, put: Callable[[bytes, Batch], None]) -> Counts:
-    """Put the new generation and the difference into their keyspaces, by prefix. Returns what the job does."""
+    """Write the new generation and the difference to their keyspaces, which ``put`` takes by prefix. Returns the counts
+    of the job."""
     prefix_of, counts = engine.catalog.prefix_of, Counts()
     if beside.is_plain:
         for part in chunks(in_order(generation.documents())):
@@ -115,9 +116,9 @@ def fill(engine: Engine, beside: Beside, generation: NewGeneration, put: Callabl
 def _checked(
     engine: Engine, beside: Beside, staged: dict[bytes, bytes], kept: dict[bytes, bytes]
 ) -> list[tuple[bytes, Batch]]:
-    """What documents add to keyspaces, in a collection with indexes or a schema. A transaction that is never committed
-    checks them as any other would. It reads what the base has already, so a value that a unique index has twice is
-    found."""
+    """The rows that documents add to each keyspace, in a collection with indexes or a schema. A transaction that is
+    never committed validates them as any other would. It reads the rows already in the base, so a duplicate value in a
+    unique index is found."""
     tx = begin(engine, SNAPSHOT, False)
     try:
         beside.filled(tx, staged, kept)
@@ -133,19 +134,19 @@ def ended(tx: EngineTransaction) -> None:
 
 
 def _first_again(keys: list[bytes]) -> bytes:
-    """The first of ascending keys that occurs again."""
+    """The first of ascending keys that occurs twice."""
     return next(key for key, after in pairwise(keys) if key == after)
 
 
 def in_order(documents: Iterable[OldAndNew]) -> Iterator[Batch]:
-    """The documents of a generation, wherever they come from."""
+    """The documents of a generation in key order, whether they are staged or of the collection."""
     for staged, kept in documents:
         found = dict(sorted(chain(staged.items(), kept.items()))) if staged and kept else staged or kept
         yield list(found), list(found.values())
 
 
 def chunks(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same entries in batches that are each as large as one LMDB transaction should be, or one batch larger."""
+    """Combine batches into larger ones, each of the size that one LMDB transaction should have, or one batch more."""
     keys: list[bytes] = []
     values: list[bytes] = []
     size = 0
@@ -161,7 +162,7 @@ def chunks(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def by_keyspace(writes: Writes) -> Iterator[tuple[bytes, Batch]]:
-    """What a transaction has put, by the prefix of the keyspace."""
+    """The rows that a transaction has put, by the prefix of the keyspace."""
     rows = sorted((key, value) for key, value in writes.items() if value is not None)
     for prefix, part in groupby(rows, key=_prefix):
         found = list(part)

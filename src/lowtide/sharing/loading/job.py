@@ -12,7 +12,7 @@ from lowtide.values.ids import new_id
 
 How = Literal["append", "upsert", "delete", "overwrite", "changes"]
 BULK_BYTES: Final = 256 << 20
-"""The staged bytes above which a job is no longer one transaction in memory, by default."""
+"""The default number of staged bytes above which a job is no longer one transaction in memory."""
 _VERSION: Final = 1
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -33,7 +33,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     collection: str = ""
     how: How
     quads: str | None = None
-    """A quad store, in place of a collection: the files have statements."""
+    """A quad store, instead of a collection: the files contain statements."""
     files: tuple[StagedFile, ...] = ()
     app: str | None = None
     version: int | None = None
@@ -57,7 +57,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct):
-    """What a job did to documents."""
+    """The numbers of documents that a job changed."""
 
     inserted: int = 0
     replaced: int = 0
@@ -65,8 +65,8 @@ class Counts(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """The result of a job: its commit, and what that did. ``repeated`` if it had been done before; ``skipped`` if a
-    later job of its series had been."""
+    """The result of a job: its commit and its counts. ``repeated`` if it was done before; ``skipped`` if a later job of
+    its series was done before."""
 
     ts: int
     counts: Counts

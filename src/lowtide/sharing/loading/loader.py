@@ -49,12 +49,12 @@ from lowtide.system.clock import SYSTEM_CLOCK
 logger = logging.getLogger("lowtide")
 
 ATTEMPTS: Final = 20
-"""The number of attempts of one transaction, on conflict with transactions that change the same documents."""
+"""The number of attempts of one transaction that conflicts with transactions that change the same documents."""
 LEAST_ATTEMPTS: Final = 2
 IMPATIENCE: Final = 1.0
 """Seconds after which there is no further attempt, except for the first LEAST_ATTEMPTS."""
 LARGE: Final = 10_000
-"""Keyspaces with about so many rows are emptied straight in the base, if possible."""
+"""The approximate number of rows from which a keyspace is emptied directly in the base, if possible."""
 SMALL_ROWS: Final = 200
 SMALL_BYTES: Final = 256 << 10
 """If all attempts fail, a job of at most this size is applied under the commit lock, rather than as a bulk load. Other
@@ -72,7 +72,7 @@ class Loader:
         self._emptying: dict[str, threading.Thread] = {}
         """By collection, the thread that empties the keyspaces that a load left; changed under ``_lock``."""
         self._tidied = 0
-        """The first commit in the log when differences were last looked for; written only by ``tidy``."""
+        """The first commit in the log when ``tidy`` last searched for differences; written only by ``tidy``."""
 
     def load(self, job: str) -> dict[str, Any]:
         """Apply a job, by its name, for another process."""
@@ -80,7 +80,7 @@ class Loader:
         return found
 
     def apply(self, name: str, *, direct: bool = True) -> Receipt:
-        """Apply a job that is ready, unless that was done before. The receipt has its commit. ``direct``: this process
+        """Apply a job that is ready, unless it was done before. The receipt has its commit. ``direct``: this process
         has nothing else to do, so many documents may go straight to the base; see ``direct.py``."""
         directory = staging_of(self._path, name)
         job = announced(directory)
@@ -149,7 +149,7 @@ class Loader:
                 logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def _empty_directly(self, source: AutocommitStatements, collection: str) -> None:
-        """Empty large keyspaces in the base, if no reader knows them and the log has none of their commits."""
+        """Empty large keyspaces in the base, if no reader uses them and the log has none of their commits."""
         engine, base = self._parts.engine, self._parts.base
         with begin(engine, SNAPSHOT, False) as tx:
             since, kept = tx.ts, self._parts.feed.first_kept()
@@ -175,7 +175,7 @@ class Loader:
             )
 
         if emptied:
-            note_filled(base)  # a backup must not keep the rows and forget their keyspaces
+            note_filled(base)  # a backup must not keep the rows without their keyspaces
             source.write(forget)
 
     def finish(self) -> None:
@@ -225,8 +225,8 @@ class Loader:
         return AutocommitStatements(self._parts).read(is_empty)
 
     def _statements(self, name: str, job: Job, directory: Path) -> Receipt:
-        """A job of statements: one transaction, whatever its size. Adds conflict with removals of the same statements
-        only; if these are as frequent, it runs in turn."""
+        """Apply a job of statements in one transaction, whatever its size. Adds conflict only with removals of the same
+        statements. If these are frequent, the job runs in turn."""
         try:
             return self._in_one(name, job, directory)
         except TransientError as error:

@@ -1,9 +1,10 @@
-"""Receipts: which jobs are done. They are written in the transaction of the job itself, so that a job is done exactly
-once, however often it is requested and whichever process is killed meanwhile.
+"""Receipts: the record of which jobs are done.
 
-The keyspace ``RECEIPTS`` has a row for each of the last jobs, under its name. ``SERIES`` has one for each series of
-jobs of a collection, such as the batches of a stream, with the last version that was committed; one batch may go to
-several collections. A row belongs to the commit that wrote it, so it does not contain the commit.
+A receipt is written in the transaction of the job itself. So a job is done exactly once, however often it is requested
+and whichever process is killed meanwhile. The keyspace ``RECEIPTS`` has a row for each of the last jobs, under its
+name. ``SERIES`` has one for each series of jobs of a collection, such as the batches of a stream, with the last version
+that was committed; one batch may go to several collections. A row belongs to the commit that wrote it, so it does not
+contain the commit.
 """
 
 from __future__ import annotations

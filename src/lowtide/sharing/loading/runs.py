@@ -1,8 +1,9 @@
-"""Staged documents in the order of their keys, whatever the order in which tasks have staged them.
+"""Reads staged documents in the order of their keys, whatever the order in which tasks have staged them.
 
-A task sorts what it stages, as much at a time as ``staged.RUN_BYTES``. So a file consists of *runs*: batches of which
-each begins after the end of the one before. Runs are merged a block at a time. Of each run one batch is in memory, so
-the memory is bounded by the number of runs; tasks of sorted rows stage one run each, however many rows they have.
+A task sorts what it stages, ``staged.RUN_BYTES`` at a time. So a file consists of *runs*: sequences of batches, each of
+which begins after the last key of the previous one. Runs are merged a block at a time. One batch of each run is in
+memory, so the number of runs bounds the memory. A task whose rows are sorted stages a single run, however many rows it
+has.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from lowtide.sharing.loading.job import StagedFile
 from lowtide.sharing.loading.staged import ordered, staged_batches
 
 MOST_RUNS: Final = 128
-"""Runs that are merged at once; a batch of each is in memory."""
+"""Maximum number of runs that are merged at once; a batch of each is in memory."""
 
 Batch = tuple[list[bytes], list[bytes]]
-"""Keys, and the documents that belong to them."""
+"""Keys, and their documents in the same order."""
 _KEY: Final = itemgetter(0)
 
 
@@ -56,7 +57,7 @@ def merged(directory: Path, runs: Iterable[StagedRun]) -> Iterator[Batch]:
 
 
 def merge(sources: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
-    """Merge batches from several sources, each of which has its keys in ascending order, from batch to batch too.
+    """Merge batches from several sources. The keys of each source ascend, within a batch and from batch to batch.
 
     >>> list(merge([iter([([b"a", b"d"], [b"1", b"4"])]), iter([([b"b"], [b"2"]), ([b"e"], [b"5"])])]))
     [([b'a', b'b'], [b'1', b'2']), ([b'd'], [b'4']), ([b'e'], [b'5'])]
@@ -75,7 +76,7 @@ def merge(sources: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
 
 
 class Head:
-    """A source, and what was read from it and not taken yet."""
+    """A source, and the documents that were read from it and not taken yet."""
 
     __slots__ = ("_source", "documents", "keys")
 

@@ -1,4 +1,4 @@
-"""The staging directory: documents on their way into a store, in files that are read only when the job is complete.
+"""The staging directory: documents on their way into a store, in files that are read only once the job is complete.
 
 ``STORE/staging/JOB/`` belongs to one job. It is created with a file ``driver``, which names the process that the job
 belongs to. Each attempt of a task writes a file of its own, under a temporary name until it is complete. The job lists
@@ -6,8 +6,8 @@ the files that belong to it, so the files of failed or repeated attempts are ign
 as ``ready``. The process that applies it renames that to ``claimed`` right before it commits; a caller that cancels
 renames it to ``cancelled``. Only one of the two succeeds, so a cancelled job is never committed.
 
-Nothing here is synced to disk. What is committed is in the log, and after a crash of the machine the job's driver is
-gone, and so is the job. Directories whose driver is gone are removed by the next job, and when the store is opened.
+Nothing here is synced to disk. What is committed is in the log. After a crash of the machine the job's driver is gone,
+and the job with it. Directories whose driver is gone are removed by the next job, and when the store is opened.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ KEY, DOCUMENT = "key", "document"
 _PART: Final = ".part"
 _NEW: Final = ".new"
 RUN_BYTES: Final = 32 << 20
-"""The bytes of keys and documents that a task sorts at a time, about; see ``runs``."""
+"""The approximate number of bytes of keys and documents that a task sorts at a time; see ``runs``."""
 _ROWS, _BYTES = 10_000, 4 << 20
-"""The size of a batch, about: a process that merges files has one of each run in memory."""
+"""The approximate size of a batch. A process that merges files has one batch of each run in memory."""
 _ABANDONED: Final = 3600.0
 """Seconds after which a directory without its driver's name is removed."""
 
 
 class JobCancelled(Error):
-    """The job was cancelled before it was committed. Nothing was changed."""
+    """Raised if the job was cancelled before it was committed. Nothing was changed."""
 
 
 def driver_process() -> Identity:
@@ -88,8 +88,8 @@ def remove_staging(store: Path, name: str) -> None:
 def _remove(directory: Path) -> bool:
     """Remove a directory of the staging directory; false if another process has done so.
 
-    It gets another name first, so that an attempt that is still running finds nothing and cannot add files to it. Its
-    driver's name goes last, so that whatever a killed process leaves can be swept.
+    It is renamed first, so that an attempt that is still running finds nothing and cannot add files to it. The file
+    ``driver`` is removed last, so that what a killed process leaves can be swept.
     """
     doomed = directory.with_name(f"{uuid4().hex}{_NEW}")
     try:
@@ -118,7 +118,7 @@ def _is_litter(directory: Path) -> bool:
         with contextlib.suppress(OSError):
             return SYSTEM_CLOCK.time() - directory.stat().st_mtime > _ABANDONED
         return False
-    # A store is on a local disk, so a driver with another boot id ran before this machine's last start.
+    # A store is on a local disk, so a driver with another boot id ran before the last start of this machine.
     return driver.process.boot != boot_id() or driver.process.is_gone
 
 
@@ -184,7 +184,7 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
 def _runs(
     batches: Iterable[tuple[list[bytes], list[bytes] | None]],
 ) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
-    """Yield the same rows in batches, as many as fit a run in the order of their keys."""
+    """Yield the same rows in batches. As many rows as fit into a run are sorted by their keys."""
     keys: list[bytes] = []
     documents: list[bytes] | None = []
     size = 0
@@ -230,8 +230,8 @@ def ordered(keys: list[bytes], documents: list[bytes]) -> tuple[list[bytes], lis
 def staged_batches(
     directory: Path, files: Iterable[StagedFile], wanted: range | None = None
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The keys and documents of the job's files, a batch at a time; for deletes the documents are None. Only the
-    ``wanted`` batches of each file, by their places, if given."""
+    """The keys and documents of the job's files, a batch at a time; for deletes the documents are None. If ``wanted``
+    is given, only the batches of each file at these positions."""
     pyarrow = _pyarrow()
     for each in files:
         if Path(each.name).name != each.name:
@@ -263,14 +263,14 @@ def _pyarrow() -> Any:
 
 
 def announce(directory: Path, job: Job) -> None:
-    """Write the job, which says that everything is staged and what to do with it."""
+    """Write the job. This says that everything is staged, and what to do with it."""
     temporary = directory / (READY + _PART)
     _write_file(temporary, encode_job(job))
     temporary.rename(directory / READY)
 
 
 def announced(directory: Path) -> Job:
-    """Read the job that is ready, or that a process that is gone has claimed."""
+    """Read a job that is ready, or that was claimed by a process that is gone."""
     for name in (READY, CLAIMED):
         with contextlib.suppress(FileNotFoundError):
             return decode_job((directory / name).read_bytes())

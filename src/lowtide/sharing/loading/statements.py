@@ -1,9 +1,9 @@
-"""A job of RDF statements as one transaction: all of them are added or removed, or none.
+"""Applies a job of RDF statements as one transaction: all of them are added or removed, or none.
 
-A staged statement is a key of MessagePack: subject, predicate, object and graph, each as the parts of a term (see
-``quads/parts.py``), nil for the default graph. Its document is how it is added, ``e`` or ``i``, as in the indexes; for
-changes it is that behind the number of their commit (``staged_changes``). Ids are given to terms here, by the process
-that commits: which id a term has depends on the dictionary.
+The key of a staged statement is MessagePack: subject, predicate, object and graph, each as the parts of a term (see
+``quads/parts.py``), with nil for the default graph. Its document is ``e`` (explicit) or ``i`` (inferred), as in the
+indexes. For changes, the number of their commit precedes it (``staged_changes``). Terms get their ids here, in the
+process that commits, because ids depend on the dictionary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def encode_statement(s: Parts, p: Parts, o: Parts, g: Parts | None) -> bytes:
 
 
 def apply_statements(tx: EngineTransaction, prefix_of: PrefixOf, name: str, how: How, batches: Batches) -> Counts:
-    """Do to a quad store what a job says. ``upsert`` is ``append``: a statement that is there is not added twice."""
+    """Apply a job to a quad store. ``upsert`` is the same as ``append``: a statement that exists is not added again."""
     purpose = "taking RDF statements into a store, in the process that owns it,"
     require("rdflib", "rdf", purpose)
     require("numpy", "rdf", purpose)
@@ -57,7 +57,7 @@ def apply_statements(tx: EngineTransaction, prefix_of: PrefixOf, name: str, how:
 
 
 def _add(change: Any, staged: Iterable[tuple[bytes, bytes]]) -> int:
-    """Add statements, the inferred ones after the explicit ones, over which they change nothing."""
+    """Add statements, the inferred ones last: adding an inferred statement that is explicit changes nothing."""
     found: dict[bytes, list[bytes]] = {b"e": [], b"i": []}
     for key, value in staged:
         found[value].append(key)
@@ -65,7 +65,7 @@ def _add(change: Any, staged: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def _remove(change: Any, keys: list[bytes]) -> int:
-    """Remove statements that are there."""
+    """Remove the statements that exist."""
     reader = change.reader()
     statements = list(_statements(keys))
     terms = list(dict.fromkeys(each for statement in statements for each in statement if each is not None))
@@ -82,7 +82,7 @@ def _remove(change: Any, keys: list[bytes]) -> int:
 
 
 def _overwrite(change: Any, batches: Batches) -> Counts:
-    """Put statements in the place of all that are there. Those that stay as they are, are not touched."""
+    """Replace all statements by these. Statements that do not change are not touched."""
     from lowtide.quads.indexes import quad_of
 
     old: dict[Any, bytes] = {}
@@ -105,8 +105,8 @@ def _overwrite(change: Any, batches: Batches) -> Counts:
 
 
 def _change(change: Any, batches: Batches) -> Counts:
-    """Leave each statement as the last of its changes has left it. A commit that deletes and inserts one has made an
-    inferred statement explicit, or the other way round: the insert is the last."""
+    """Apply the last change of each statement. If a commit deletes and inserts the same statement, it has made an
+    inferred statement explicit or the other way round, and the insert is the last."""
     latest: dict[bytes, tuple[int, bytes | None]] = {}
     for keys, staged in batches:
         for key, each in zip(keys, map(decode_change, staged), strict=True):
@@ -119,7 +119,7 @@ def _change(change: Any, batches: Batches) -> Counts:
 
 
 def _statements(keys: Iterable[bytes]) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """The statements of staged keys, as terms. A term that comes often is made once."""
+    """The statements of staged keys, as terms. A term that occurs often is created once."""
     from lowtide.quads.parts import term_of_parts
 
     made: dict[Parts | None, Any] = {None: None}
