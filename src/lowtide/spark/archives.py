@@ -1,7 +1,8 @@
-"""Notes in a store's directory that say which archives have its history: ``archives.json``.
+"""Notes in a store's directory that say which archives contain its history: ``archives.json``.
 
-Every run of the archiver leaves one. A read of an instant that no pin holds any more names the archive that has it. The
-file is a hint: it is not part of a backup, may be removed at any time, and comes back with the next run.
+Every run of the archiver writes one. If a read requests an instant that no pin holds any more, its error names the
+archive that has it. The file is a hint: it is not part of a backup, may be removed at any time, and is written again by
+the next run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from lowtide.system.messages import UNDECODABLE
 
 
 class ArchiveNote(msgspec.Struct, frozen=True):
-    """Where an archive is, and the commit that it has reached. ``tables`` are those that it follows; None for all."""
+    """The location of an archive, and the last commit in it. ``tables`` are the tables that it follows; None for
+    all."""
 
     uri: str
     commit: int
@@ -26,7 +28,7 @@ class ArchiveNote(msgspec.Struct, frozen=True):
 
 
 def note_archive(store: Path, note: ArchiveNote) -> None:
-    """Leave a note, in place of the one that the same archive left before. Does nothing if it cannot be written."""
+    """Write a note, which replaces the previous one of the same archive. Does nothing if it cannot be written."""
     known = archive_notes(store)
     if note in known:
         return
@@ -44,7 +46,7 @@ def note_archive(store: Path, note: ArchiveNote) -> None:
 
 
 def archive_notes(store: Path) -> list[ArchiveNote]:
-    """Return the notes; none if there are none that can be read."""
+    """Return the notes; an empty list if there are none that can be read."""
     try:
         return msgspec.json.decode((store / ARCHIVES).read_bytes(), type=list[ArchiveNote])
     except (OSError, *UNDECODABLE):
@@ -52,7 +54,7 @@ def archive_notes(store: Path) -> list[ArchiveNote]:
 
 
 def archive_hint(store: Path, table: str, at: int | str, argument: str) -> str | None:
-    """Return a sentence that names an archive which has a table at an instant; None if none is known. ``argument`` is
+    """Return a sentence that names an archive that has a table at an instant; None if none is known. ``argument`` is
     how the call names the table."""
     for each in archive_notes(store):
         follows = each.tables is None or table in each.tables

@@ -1,4 +1,4 @@
-"""What makes record batches of changes: of documents and keyspaces, or of statements."""
+"""Selects how changes become record batches: those of documents and keyspaces, or those of statements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from lowtide.spark.options import SparkOptions
 
 
 class ChangeBatches(Protocol):
-    """Makes record batches of changes. ``at`` is the snapshot that they are read from, if they are not from the log."""
+    """Builds record batches of changes. ``at`` is the snapshot that they are read from, unless they are from the
+    log."""
 
     def batch(self, rows: ChangeRows, at: EngineSnapshot | None = None) -> pa.RecordBatch: ...
 
 
 def change_batches(options: SparkOptions, schema: StructType) -> ChangeBatches:
-    """Return what makes the record batches of a change feed. Refuses a schema that it cannot make."""
+    """Return the builder of the record batches of a change feed. Refuses a schema that it cannot build."""
     if options.quads is None:
         return ChangeColumns(options, schema)
     from lowtide.spark.quad_changes import StatementChanges  # needs rdflib

@@ -86,14 +86,14 @@ def check_change_types(schema: StructType) -> None:
 
 
 def change_arrays(rows: ChangeRows, schema: pa.Schema) -> dict[str, pa.Array]:
-    """Return Delta's columns, as far as the schema has them."""
+    """Return those of Delta's columns that the schema has."""
     found: dict[str, pa.Array] = {}
     if KIND in schema.names:
         found[KIND] = pa.array(rows.kinds, pa.string())
     if VERSION in schema.names:
         found[VERSION] = pa.array(rows.commits, pa.int64())
     if MOMENT in schema.names:
-        parts, seconds = np.modf(np.array(rows.times, dtype=np.float64))  # rounded as ``datetime`` does
+        parts, seconds = np.modf(np.array(rows.times, dtype=np.float64))  # rounded in the same way as by ``datetime``
         moments = seconds.astype(np.int64) * 1_000_000 + np.round(parts * 1e6).astype(np.int64)
         found[MOMENT] = pa.array(moments).cast(schema.field(MOMENT).type)
     return found

@@ -34,7 +34,7 @@ from lowtide.store.opening import follower_of, open_store
 BATCH: Final = 10_000
 """Rows of one record batch."""
 SMALL: Final = 32 << 20
-"""Bytes of log per task: less is not worth another task."""
+"""Bytes of log per task. Fewer are not worth another task."""
 FOREIGN: Final = ("asOf", "versionAsOf", "timestampAsOf", "filter", "keyStart", "keyEnd", "keyPrefix", "cache")
 """Options of snapshot reads, which do not apply here."""
 
@@ -199,7 +199,7 @@ class ChangeSource:
         if prefix is None:
             return [ChangePart(self.location, None, since, until)]
         log = self.options.path / "log", self.location.store_id, since, until
-        if by_key:  # the same shares whenever the batch is run
+        if by_key:  # the same shares each time the batch runs
             count = max(1, min(self._most(), begun_between(*log) // SMALL))
             return [ChangePart(self.location, prefix, since, until, Share(index, count)) for index in range(count)]
         cuts = cut_between(*log, max(1, min(self._most(), bytes_between(*log) // SMALL)))
@@ -273,7 +273,7 @@ class ChangeReader(DataSourceReader):
         preimages_of(options)
         self._options = options
         self._schema = schema
-        change_batches(options, schema)  # refuses what it cannot make
+        change_batches(options, schema)  # refuses a schema that it cannot build
 
     def partitions(self) -> Sequence[Part]:
         """Return the parts. They are planned once per DataFrame; later actions reuse them."""

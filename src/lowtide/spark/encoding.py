@@ -63,7 +63,7 @@ class RowEncoder:
         self._columns = [(names[index], index, convert_of(schema.field(index), ignore_nulls)) for index in others]
         self._id = None if self._at is None else _id_convert(schema.field(self._at))
         self._is_plain = self._id is not json_values
-        """Whether MessagePack can hold the ids as they are."""
+        """Whether MessagePack can encode the ids as they are."""
         self._dynamic = any(_is_dynamic(field) for field in schema)
         for name in names:
             check_name(name, name)
@@ -137,7 +137,7 @@ class RowEncoder:
 
 
 _LARGE: Final = 1 << 20
-"""Bytes of a document that is looked at more closely."""
+"""If a document of a batch has more bytes than this, all of them are checked one by one."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 

@@ -107,14 +107,14 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
 def _pinned(
     options: SparkOptions, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]
 ) -> Pin:
-    """Share a pin of what the options ask for. ``share`` takes the keyspaces and the commit."""
+    """Share a pin of the data that the options select. ``share`` takes the keyspaces and the commit."""
     last = at if at is not None and at == store.stats().last_commit else None
     if last is not None:
-        at = None  # the last commit needs no other pin to hold it
+        at = None  # no other pin needs to hold the last commit
     keyspaces = _keyspaces(options, store, at)
     pin = share(keyspaces, at)
     if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
-        pin = share(None, None)  # the collection got another index, or another name, in between
+        pin = share(None, None)  # the collection got another index or another name in between
     if last not in (None, pin.ts):
         raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
     return pin

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORT, _LONG = np.frombuffer(b"\xd6\xff", np.uint8), np.frombuffer(b"\xd7\xff", np.uint8)
-"""What begins a timestamp of four and of eight bytes."""
+"""The first bytes of a timestamp of four and of eight bytes."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 

@@ -24,8 +24,9 @@ SMALL: Final = 20_000
 SMALL_BYTES: Final = 32 << 20
 """The same limit in bytes, so that large rows need not be counted by the thousands."""
 SMALL_ENTRIES: Final = 30_000
-"""The same limit for entries of an index, about. Each leads to a row on another page, so two tasks map nearly the same
-pages, and planning must find where to cut: one task of 20,000 takes 160 ms of CPU, two of 10,000 take 115 each."""
+"""About the same limit for entries of an index. Each entry leads to a row on another page, so two tasks map nearly the
+same pages, and planning must find where to cut: one task of 20,000 takes 160 ms of CPU, two of 10,000 take 115 ms
+each."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ EVERYTHING: Final = Bounds(b"", None)
 
 
 def bounds(options: SparkOptions) -> Bounds:
-    """Return the key range that the options ask for."""
+    """Return the key range that the options select."""
     first, last, prefix = (options.text(name) for name in ("keyStart", "keyEnd", "keyPrefix"))
     if prefix is not None and (first is not None or last is not None):
         raise UsageError("option 'keyPrefix' sets both the start and the end; give it without keyStart and keyEnd")
@@ -155,7 +156,7 @@ def of_plan(
 
 
 def _about(snapshot: EngineSnapshot, prefix: bytes, ranges: Iterable[Bounds]) -> int:
-    """Return about how many entries there are in the ranges; if there are many, in the first of them."""
+    """Return the approximate number of entries in the ranges. Stops counting once there are many."""
     found = 0
     for each in ranges:
         high = after_prefix(prefix) if each.high is None else prefix + each.high

@@ -1,11 +1,12 @@
-"""Changes of statements as record batches: inserts and deletes, with their terms.
+"""Converts changes of statements to record batches: inserts and deletes, with their terms.
 
-Only the index ``spoc`` is followed: all indexes change together. An add of a statement that is there already is no
-change. An explicit add of an inferred statement deletes the one and inserts the other, if the log has what was there
-before (``before_images``); without that it is not told.
+Only the index ``spoc`` is followed, since all indexes change together. Adding a statement that already exists is no
+change. Adding an inferred statement explicitly is a delete and an insert, if the log has the values before the commit
+(``before_images``); otherwise it is not reported.
 
-The log has ids. Their terms are looked up in the store as it is when the changes are read. A term that was collected
-meanwhile is looked for in the log: where it was added, or where it was removed, if that has what was there before.
+The log has ids. Their terms are looked up in the current state of the store when the changes are read. A term that was
+collected meanwhile is searched for in the log: in the commit that added it, or in the one that removed it, if that has
+the values before the commit.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class StatementChanges:
         self._columns = StatementBatches(schema, _OTHERS)
 
     def batch(self, rows: ChangeRows, at: EngineSnapshot | None = None) -> pa.RecordBatch:
-        """Return the record batch of these rows. Their terms are those of the snapshot, or of the store as it is."""
+        """Return the record batch of these rows. Terms are read from the snapshot or from the current state of the
+        store."""
         rows = told(rows)
         schema = self._columns.schema
         if not schema.names:
@@ -90,7 +92,7 @@ def _looked_up(snapshot: EngineSnapshot, name: str, ids: list[bytes]) -> list[by
 
 
 def rows_of(follower: Follower, name: str, ids: list[bytes]) -> list[bytes | None]:
-    """Return the rows of terms that statements in the log have, also of terms that were collected since."""
+    """Return the rows of the terms of statements in the log, including terms that were collected since."""
     found = rows_there(follower, name, ids)
     for id, row in zip(ids, found, strict=True):
         if row is None:
@@ -103,7 +105,7 @@ def rows_of(follower: Follower, name: str, ids: list[bytes]) -> list[bytes | Non
 
 
 def rows_there(follower: Follower, name: str, ids: list[bytes]) -> list[bytes | None]:
-    """Return the rows of terms, as far as the store or its log has them."""
+    """Return the rows of those terms that the store or its log has."""
     with EngineSnapshot(follower.engine, None) as snapshot:
         found = dict(zip(ids, _looked_up(snapshot, name, ids), strict=True))
     missing = [id for id, row in found.items() if row is None]
@@ -113,7 +115,7 @@ def rows_there(follower: Follower, name: str, ids: list[bytes]) -> list[bytes | 
 
 
 def _logged(follower: Follower, name: str, ids: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the rows of terms that the log has, though the store no longer does."""
+    """Return the rows of terms that the log has, but the store no longer has."""
     feed = follower.feed
     last = feed.published()
     prefix = feed.prefix_of(keyspace_of(name, "terms"), last) or b""

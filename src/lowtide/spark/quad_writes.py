@@ -1,7 +1,7 @@
 """Encodes the rows of a DataFrame as staged statements.
 
-The columns are those of a read. ``s``, ``p``, ``o`` and ``o_kind`` must be there. Without ``s_kind``, ``p_kind`` and
-``g_kind`` these terms are IRIs, without ``g`` the statement is in the default graph, and without ``inferred`` it is
+The columns are those of a read. ``s``, ``p``, ``o`` and ``o_kind`` are required. Without ``s_kind``, ``p_kind`` and
+``g_kind``, these terms are IRIs. Without ``g``, the statement is in the default graph. Without ``inferred``, it is
 explicit.
 """
 
@@ -45,14 +45,14 @@ def check_statements(options: SparkOptions, schema: StructType, how: How) -> Non
 
 
 class StatementEncoder:
-    """Encodes rows, in one task. Terms that come often are checked once."""
+    """Encodes rows, in one task. Terms that occur often are checked once."""
 
     def __init__(self, how: How) -> None:
         self._how = how
         self._known: dict[tuple[Any, ...], Parts] = {}
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes], list[bytes] | None]:
-        """Return the keys and staged values of the rows of a batch; no values for statements to be removed."""
+        """Return the keys and staged values of the rows of a batch; no values for statements that are to be removed."""
         names, count = set(batch.schema.names), batch.num_rows
 
         def column(name: str, default: Any = None) -> list[Any]:
@@ -106,7 +106,7 @@ class StatementEncoder:
 
 
 def _checked(column: str, make: Any) -> Parts:
-    """The parts of a term that can be stored, with its language as it is kept."""
+    """The parts of a term that can be stored, with its language in the stored form."""
     try:
         text, kind, datatype, language = make()
         term = term_of_parts((text, kind, datatype, language))

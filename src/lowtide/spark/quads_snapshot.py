@@ -1,6 +1,6 @@
 """Reads the statements of a quad store as of one commit: a range of one index for each task.
 
-The options ``s``, ``p``, ``o`` and ``g`` choose the index, as a pattern does, and the range of it that is read.
+The options ``s``, ``p``, ``o`` and ``g`` are a pattern, which selects the index and the range of it that is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _DEFAULT: Final = "default"
 
 @dataclass(frozen=True)
 class StatementRange(InputPartition):
-    """The statements with keys of an index in ``[low, high)`` that have the ids of ``filter`` at their places."""
+    """The statements whose keys in an index are in ``[low, high)`` and have the ids of ``filter`` at their
+    positions."""
 
     order: str
     low: bytes
@@ -59,7 +60,7 @@ class QuadsReader(SnapshotReader):
         self._parts = options.number("partitions")
         self._name = check_quads_name(options.quads)
         pattern_of(options)
-        StatementBatches(schema)  # refuses the same here as in each task
+        StatementBatches(schema)  # refuses here what each task would refuse
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts. They are planned once per DataFrame; later actions reuse them."""
@@ -91,8 +92,8 @@ class QuadsReader(SnapshotReader):
 
 
 def pattern_of(options: SparkOptions) -> tuple[Any, Any, Any, Any]:
-    """Return the pattern that the options ask for: terms, None for any. It is not to be pickled: a literal of rdflib
-    comes back with another lexical form."""
+    """Return the pattern that the options give: terms, None for any. It must not be pickled: that would change the
+    lexical form of rdflib's literals."""
     s, p, o, g = (_term(options, name) for name in PATTERN)
     return s, p, o, g
 
@@ -124,7 +125,8 @@ def rows_at(snapshot: EngineSnapshot, name: str) -> Rows:
 
 
 def check_quads(options: SparkOptions) -> None:
-    """Refuse a quad store that never was. One whose statements were all removed may be asked for as of before."""
+    """Refuse a quad store that never existed. One whose statements were all removed can be read as of an earlier
+    commit."""
     with open_store(options.path, read_only=True) as store:
         is_known = keyspace_of(options.quads or "") in store.keyspaces()
         names = [] if is_known else store.list_quads()

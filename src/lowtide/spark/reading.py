@@ -71,7 +71,7 @@ def given_options(
     given = {"path": Path(path).absolute(), "collection": collection, "columns": columns, **others}
     given["asOf"] = as_of.name if isinstance(as_of, Pin) else as_of
     given["filter"] = dict(filter) if isinstance(filter, Mapping) else filter
-    SparkOptions(dict.fromkeys(given, ""))  # refuses what there is not
+    SparkOptions(dict.fromkeys(given, ""))  # refuses unknown options
     return {name: _text(name, value, collection is None) for name, value in given.items() if value is not None}
 
 

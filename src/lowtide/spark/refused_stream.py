@@ -1,7 +1,7 @@
-"""A stream that was refused: it says why as soon as it is used.
+"""A stream that was refused: it raises the reason as soon as it is used.
 
-PySpark 4.3 stops the reader of a stream when its process ends. If ``streamReader`` raised, there is none, and the user
-is shown an UnboundLocalError, with the reason above it in the traceback. An error of a method is shown as it is.
+PySpark 4.3 stops the reader of a stream when its process ends. If ``streamReader`` raises, there is no reader, and the
+user sees an UnboundLocalError, with the reason above it in the traceback. An error of a method is shown as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowtide.errors import Error
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Raises ``error`` when it is asked for anything."""
+    """Raises ``error`` when any method is called."""
 
     def __init__(self, error: Error) -> None:
         self._error = error

@@ -57,7 +57,7 @@ STATEMENT: Final = StructType(
     ]
 )
 """The rows of a quad store. ``g`` and ``g_kind`` are null in the default graph. ``inferred`` is null for a deleted
-statement of which the log does not tell."""
+statement if the log does not record it."""
 CHANGE: Final = (
     StructField("_change_type", StringType(), nullable=False),
     StructField("_commit_version", LongType(), nullable=False),

@@ -26,7 +26,7 @@ logger = logging.getLogger("lowtide")
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """What Spark notes of a query."""
+    """The metadata that Spark stores for a query."""
 
     id: str
 

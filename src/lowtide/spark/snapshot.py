@@ -83,7 +83,7 @@ class SnapshotReader(DataSourceReader):
                 "a schema chooses the columns by itself"
             )
         check_types(schema)
-        self._columns()  # refuses the same here as in each task
+        self._columns()  # refuses here what each task would refuse
         _ = self._cache
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -256,7 +256,7 @@ def _damaged(look: CollectionReader, partition: InputPartition, columns: Columns
             decode_document(stored)
             columns.batch([stored])
         except Error:
-            pass  # it is readable but does not fit
+            pass  # it can be read but does not fit
         except Exception as reason:
             return undecodable(key, reason)
     return Error(f"a batch of documents cannot be converted: {error}")

@@ -140,6 +140,6 @@ class LowtideSource(DataSource):
 
 
 def require_rdf() -> None:
-    """Refuse to go on without the packages that statements need."""
+    """Raise if a package that statements need is missing."""
     require("rdflib", "rdf", "RDF")
     require("numpy", "rdf", "RDF")

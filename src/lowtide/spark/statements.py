@@ -1,7 +1,7 @@
 """Converts statements to record batches: keys of ids in, columns of text out.
 
-A batch's terms are looked up together, each distinct id once. A literal in another place than the object, which RDF
-does not have but rdflib does, is shown as its N-Triples text.
+The terms of a batch are looked up together, each distinct id once. A literal in another position than the object, which
+rdflib allows and RDF does not, is shown as its N-Triples text.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._limits = BatchLimits.of(options)
         preimages_of(options)
-        change_batches(options, schema)  # refuses what it cannot make
+        change_batches(options, schema)  # refuses a schema that it cannot build
         self._opened: ChangeSource | None = None
         self._begun: Offset | None = None
         self._resumed = False
@@ -72,7 +72,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._renewed = 0.0
         self._target: int | None = None
         self._quiet = -1, 0.0
-        """The commit up to which no commit concerns this stream, and since when."""
+        """The commit up to which no commit concerns this stream, and since when that has been so."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the options only. Tasks do not get open files."""
@@ -309,7 +309,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 assert isinstance(partition, SnapshotPart)
                 yield from read_snapshot(partition, self._options, columns)
 
-    # What is done
+    # Delivered batches
 
     def commit(self, end: dict[str, Any]) -> None:
         """Release the log up to ``end``, and the snapshot once it is delivered.

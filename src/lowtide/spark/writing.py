@@ -157,7 +157,7 @@ class StagedWrite:
                 yield encoder.encode(batch)
 
     def _commit(self, messages: list[WriterCommitMessage | None], version: int | None) -> Receipt:
-        """Let the store's owner, or this process, commit the files that the messages name."""
+        """Have the store's owner, or this process, commit the files that the messages name."""
         path = self._path
         staged = [each for each in messages if isinstance(each, Staged)]
         if len(staged) != len(messages):
