@@ -1,9 +1,9 @@
-"""``python -m bench.arrow_floor``: what it takes to make an Arrow table of stored documents, and the floor.
+"""``python -m bench.arrow_floor``: the time to convert stored documents to an Arrow table, and its floor.
 
-First documents that are in memory are decoded, as one array, to objects of a class with their fields: a conversion that
-decodes documents to objects of Python cannot do less. Then an Arrow column is made of each field as well, in the plain
-way, which is no floor: ``to_arrow`` may do that better. Then ``to_arrow`` itself, which also reads the documents from
-the store and finds their types; and DuckDB, which makes the same table of JSON Lines, with one thread and with all.
+First, documents in memory are decoded, as one array, to objects of a class with their fields. A conversion that decodes
+documents to Python objects cannot do less. Then each field is converted to an Arrow column as well, in the simple way.
+That is no floor: ``to_arrow`` may be faster. Then ``to_arrow`` itself, which also reads the documents from the store
+and infers their types. Last, DuckDB builds the same table from JSON Lines, with one thread and with all.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _people = msgspec.msgpack.Decoder(list[Person]).decode
 
 
 def make_stored(count: int) -> list[Stored]:
-    """The documents as the store has them, in batches."""
+    """The documents in their stored form, in batches."""
     stored = [encode_document(person) for person in make_people(0, count, count)]
     return [stored[first : first + BATCH] for first in range(0, count, BATCH)]
 
@@ -78,7 +78,7 @@ def decode(batch: Stored) -> list[Person]:
 
 
 def columns(people: list[Person]) -> pa.RecordBatch:
-    """A column for each field. That of objects is made of theirs."""
+    """A column for each field. The column of objects is built from the columns of their fields."""
     arrays = {name: _column(people, name, kind) for name, kind in FIELDS.items()}
     inner = [each.address for each in people]
     address = pa.StructArray.from_arrays([_column(inner, *each) for each in ADDRESS.items()], list(ADDRESS))
@@ -107,7 +107,7 @@ def fill(place: Path, count: int) -> None:
 
 
 def by_duckdb(file: Path, threads: int | None) -> Callable[[], pa.Table]:
-    """How DuckDB makes the table, with so many threads or with its default."""
+    """Return a function that builds the table with DuckDB, with this number of threads or its default."""
     import duckdb
 
     connection = duckdb.connect()
@@ -117,7 +117,7 @@ def by_duckdb(file: Path, threads: int | None) -> Callable[[], pa.Table]:
 
 
 def tell(what: str, work: Callable[[], object], count: int, rounds: int) -> None:
-    """The least of some rounds, by the clock and of the CPU."""
+    """Print the minimum of several rounds, in wall time and in CPU time."""
     clocks, cpus = [], []
     for _ in range(rounds):
         clock, cpu = perf_counter(), process_time()

@@ -1,19 +1,20 @@
-"""``python -m bench.key_floor``: what batches, gets and read-modify-writes of keys cost, and what no store can save.
+"""``python -m bench.key_floor``: the cost of batches, gets and read-modify-writes of keys, and its lower bounds.
 
-A batch of 10,000 keys that exist, in ascending order: making the pairs; then a dict of full keys, and one record of it
-with a checksum in a file. No store with a log can do less. Beside it: the batch in py-lmdb, which has no log and copies
-about one page for 20 keys, and in Lowtide.
+A batch of 10,000 existing keys, in ascending order. The floor is to make the pairs, build a dict of full keys and write
+it to a file as one checksummed record. No store with a log can do less. Compared with py-lmdb, which has no log and
+copies about one page per 20 keys, and with Lowtide.
 
-A get: the least transaction that keeps its snapshot alive, which is a timestamp in a table of live snapshots for as
-long as a ``with`` block lasts, and a keyspace in it. Beside it: py-lmdb, Lowtide's read outside of a transaction, and
-inside one, which can also be committed, expired, found in ``stats()`` and dropped without an end.
+A get. The floor is a minimal transaction that keeps its snapshot alive, with a timestamp in a table of live snapshots
+for the duration of a ``with`` block, and a keyspace in it. Compared with py-lmdb, and with Lowtide's read outside a
+transaction and inside one. Such a transaction can also be committed, expired, listed in ``stats()`` and dropped
+unfinished.
 
-A read-modify-write, unsynced, by one thread and by four: changing the value, which is the caller's work; a record of it
-in a log; and all of that in the least store, see ``least_store``. Beside it: py-lmdb and Lowtide. The same with a sync
-of each commit, beside sqlite3, the fastest peer there.
+A read-modify-write, unsynced, by one thread and by four. The floors are to change the value, which is the caller's
+work; to write a record of it to a log; and to do all of that in a minimal store (``least_store``). Compared with
+py-lmdb and Lowtide. The same with a sync of each commit, compared with sqlite3, the fastest peer in that case.
 
-Figures are the least of some turns: CPU time, but by the clock for four threads, which wait for each other, and for
-syncs, which wait for the disk.
+Figures are the minimum of several turns. They are CPU time, except for four threads, which wait for each other, and for
+syncs, which wait for the disk: these are wall time.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def record(pairs: list[Pair], descriptor: int) -> int:
-    """Append a batch to a file, as one record with a checksum; return its length."""
+    """Append a batch to a file as one checksummed record, and return its length."""
     writes = {PREFIX + key: value for key, value in pairs}
     payload = _encode((0.0, writes, None, bytes(len(writes))))
     return os.pwrite(descriptor, crc32(payload).to_bytes(4, "little") + payload, 0)
 
 
 Work = Callable[[], int]
-"""Does something, and returns how many keys that concerned."""
+"""Does some work, and returns the number of keys."""
 
 
 def batches(peers: dict[str, Peer], dataset: Dataset, place: Path) -> dict[str, Work]:
@@ -108,7 +109,7 @@ def gets(peers: dict[str, Peer], dataset: Dataset) -> dict[str, Work]:
 
 
 def modifications(peers: dict[str, Peer], dataset: Dataset, place: Path, *, synced: bool) -> dict[str, Work]:
-    """Read-modify-writes of random keys, in the least store and in the others; by several threads if unsynced."""
+    """Read-modify-writes of random keys, in the minimal store and in the others; by several threads if unsynced."""
     numbers = dataset.random_numbers(2, min(dataset.count, 100 if synced else 2_000))
     keys, pairs = [dataset.keys[number] for number in numbers], dict(dataset.pairs)
     log = LeastLog(place, synced=synced)
@@ -161,18 +162,18 @@ def by_threads(work: dict[str, Work]) -> dict[str, Work]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some work, and the store that it is compared with."""
+    """Some work, and the store that it is compared to."""
 
     name: str
     work: dict[str, Work]
     beside: str = "py-lmdb"
     clock: Callable[[], float] = process_time
     settles: bool = False
-    """Whether the stores are brought to rest after each turn."""
+    """Whether the stores do their deferred work after each turn."""
 
 
 def measure(part: Part, turns: int, settle: Callable[[], None]) -> dict[str, float]:
-    """The least microseconds for a key, of each."""
+    """The minimum time of each work, in microseconds per key."""
     least: dict[str, float] = {}
     for _ in range(turns):
         for name, each in part.work.items():
@@ -216,7 +217,7 @@ def main() -> None:
             Part("rmw", modified, settles=True),
             Part("rmw by 4", by_threads(modified), clock=perf_counter, settles=True),
             Part("synced", waiting, beside="sqlite3", clock=perf_counter),
-            # Last: the pages that batches leave free make the later writes of LMDB twice as dear.
+            # Last: the free pages that batches leave make later writes of LMDB twice as expensive.
             Part("batch", batches(unsynced, dataset, Path(name) / "record"), settles=True),
         ):
             if given.only and part.name not in given.only:

@@ -1,9 +1,8 @@
-"""The least store that can do what is asked of one: snapshots, versions, and a log with checksums; without an engine.
+"""A minimal store with snapshots, versions and a checksummed log, and no engine: a lower bound for stores in Python.
 
-It shows what a store in Python cannot save: a snapshot that is known to be live for as long as
-a ``with`` block lasts, a buffer of writes, first committer wins, a record with a checksum in a preallocated log, and
-versions that older snapshots still read. It never drops a version, has no checkpoint and no recovery, and does not
-survive an interrupt.
+It does only what no store in Python can omit: register a live snapshot for the duration of a ``with`` block, buffer
+writes, let the first committer win, write a checksummed record to a preallocated log, and keep versions that older
+snapshots still read. It never drops a version, has no checkpoints and no recovery, and does not survive an interrupt.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class LeastConflict(Exception):
-    """Another transaction has changed a key since the snapshot."""
+    """Raised if another transaction has changed a key since the snapshot."""
 
 
 class LeastLog:
-    """Records one behind the other in a file of zeros; at its end the first ones are written over."""
+    """Consecutive records in a preallocated file of zeros. At the end of the file, the first ones are overwritten."""
 
     def __init__(self, path: Path, *, synced: bool) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -45,7 +44,7 @@ class LeastLog:
         self._position = self._checksum = 0
 
     def append(self, payload: bytes) -> None:
-        """Write a record whose checksum covers the one before it, and wait for the disk if the log is synced."""
+        """Write a record whose checksum is chained to the previous one, and wait for the disk if the log is synced."""
         self._checksum = checksum = crc32(payload, self._checksum)
         record = checksum.to_bytes(4, "little") + payload
         position = self._position if self._position + len(record) <= _LOG_BYTES else 0
@@ -61,7 +60,7 @@ class LeastLog:
 
 
 class LeastKeyspace(msgspec.Struct):
-    """As many fields as it takes to read and write."""
+    """A keyspace of a transaction, with only the fields that are needed to read and write."""
 
     prefix: bytes
     rows: dict[bytes, Any]
@@ -82,7 +81,7 @@ class LeastKeyspace(msgspec.Struct):
 
 
 class LeastStore:
-    """Versions in a dict, as (timestamp, value, older), and the live snapshots. Any number of threads."""
+    """Versions in a dict, as (timestamp, value, older), and the live snapshots. Any number of threads may use it."""
 
     def __init__(self, pairs: list[Pair], log: LeastLog | None = None) -> None:
         self.rows: dict[bytes, Any] = {PREFIX + key: (1, value, None) for key, value in pairs}
@@ -103,7 +102,7 @@ class LeastStore:
         return tx
 
     def commit(self, writes: dict[bytes, bytes], seen: int) -> None:
-        """Bring writes to the log, then to the versions, unless a key has changed since commit ``seen``."""
+        """Write to the log, then to the versions. Raises LeastConflict if a key has changed since commit ``seen``."""
         payload = _encode((time(), writes, None, b"\x01" * len(writes)))
         assert self._log is not None, "a store that is written to has a log"
         with self._lock:
@@ -119,7 +118,7 @@ class LeastStore:
 
 
 class LeastTransaction:
-    """A snapshot that is live, and writes that are buffered, until the end of a block."""
+    """A live snapshot and a buffer of writes, until the end of a ``with`` block."""
 
     __slots__ = ("store", "token", "ts", "writes")
     store: LeastStore

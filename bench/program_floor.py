@@ -1,13 +1,13 @@
-"""``python -m bench.program_floor``: what programs cost on collections, as flat code over the engine, and on sqlite3.
+"""``python -m bench.program_floor``: the cost of programs on collections, as flat code over the engine, and on sqlite3.
 
-Three stores do the same in turns and must give the same answers: collections as a program would use them, flat code
-without collections (``bench/programs/flat_*``), and sqlite3's tables. What is between the first two is the cost of
-statements on documents. What is between the last two is the cost of an engine and a codec that are called from Python;
-no work on collections can save it.
+Three stores take turns at the same work and must give the same answers: collections as a program would use them, flat
+code without collections (``bench/programs/flat_*``), and sqlite3's tables. The difference between the first two is the
+cost of statements on documents. The difference between the last two is the cost of an engine and a codec that are
+called from Python; no improvement of collections can reduce it.
 
 The five transactions of TPC-C come first, with a document for each row and with orders that contain their lines. Then
-come updates and inserts, in transactions of many and alone, and a queue of jobs with one worker. What counts is the CPU
-time, or with ``--synced`` the wall time: the median of the rounds.
+come updates and inserts, many in one transaction and each alone, and a queue of jobs with one worker. Figures are the
+median of the rounds, in CPU time or, with ``--synced``, in wall time.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ QUEUES: dict[str, Callable[[Path, Durability, int], Queue]] = {
 }
 Clock = Callable[[], float]
 Found = dict[str, dict[str, float]]
-"""By work and store, microseconds of one."""
+"""The microseconds per operation, by work and store."""
 
 
 def answered(shop: Shop, requests: list[Request], clock: Clock = process_time) -> tuple[list[Any], dict[str, float]]:
-    """The answers of a shop; and by kind of request, and for all of them, the microseconds that one took."""
+    """The answers of a shop, and the microseconds per request, for each kind of request and for all of them."""
     gc.collect()
     answers: list[Any] = []
     took: dict[str, list[float]] = {}
@@ -75,7 +75,7 @@ def programs(
     *,
     model: str = MIX,
 ) -> Found:
-    """What each kind of request takes in one of the models."""
+    """The time of each kind of request in one of the models."""
     documents, flat = MODELS[model]
     shops: dict[str, Shop] = {
         "collections": documents(place / "documents", durability, size),
@@ -104,7 +104,7 @@ def programs(
 def statements(
     place: Path, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
 ) -> Found:
-    """What an update and an insert take, of ``count`` rows."""
+    """The time of an update and of an insert, with ``count`` rows."""
     stores: dict[str, Works] = {
         "collections": DocumentWorks(place / "documents", durability, count),
         "flat": FlatWorks(place / "flat", durability, count),
@@ -131,14 +131,14 @@ def statements(
 
 
 def length_of(work: str, count: int) -> int:
-    """How many statements a round has."""
+    """The number of statements in a round."""
     return max(count // (20 * BATCH if work == "insert-many" else 20), 5)
 
 
 def jobs(
     place: Path, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
 ) -> Found:
-    """What a job takes, of ``count`` that one worker takes and deletes."""
+    """The time of a job, if one worker takes and deletes ``count`` of them."""
     took: dict[str, list[float]] = {name: [] for name in STORES}
     for number in range(rounds):
         for name, kind in QUEUES.items():

@@ -1,6 +1,7 @@
-"""A queue of jobs as flat code over the engine and the codec, for one thread: what a job costs without collections.
+"""A queue of jobs as flat code over the engine and the codec, for one thread: the cost of a job without collections.
 
-As ``flat_works`` alone: the same documents, index entries and commits as ``DocumentQueue``, and nothing is compared.
+It makes the same documents, index entries and commits as ``DocumentQueue``. Like lone statements in ``flat_works``, the
+commit does not compare what was read.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ _text = ENCODERS[str]
 _number = ENCODERS[int]
 _lines = decoder_for(frozenset(("lines",)))
 _WAITING = _number(0)
-"""The carrier of an order that is not delivered yet, in a key."""
+"""The carrier of an order that is not delivered yet, as encoded in a key."""
 
 
 class FlatOrderShop(FlatShop, OrderShop):
-    """A shop in a store of its own."""
+    """A shop in its own store."""
 
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         super().__init__(directory, durability, size)

@@ -1,8 +1,8 @@
-"""TPC-C as flat code over the engine's reads and writes and the codec: what a program costs without collections.
+"""TPC-C as flat code over the engine's reads and writes and the codec: the cost of a program without collections.
 
 Each request does what ``DocumentShop`` does, on the same documents and index entries, in the same transactions, and
-gives the same answers. What is left out is what a collection does for its caller: to look at filters and updates, to
-choose an index, to check values, to look whether an ``_id`` exists. No program should be written like this.
+gives the same answers. It omits what a collection does for its caller: interpret filters and updates, choose an index,
+validate values, and check whether an ``_id`` exists. No program should be written like this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _number = ENCODERS[int]
 _item = decoder_for(frozenset(("i_id",)))
 _quantity = decoder_for(frozenset(("quantity",)))
 _MOST = 1024
-"""More entries than any range of an index has here."""
+"""More than the number of entries in any range of an index here."""
 
 
 class Place(NamedTuple):
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class FlatShop(DocumentShop):
-    """A shop in a store of its own. ``_tx`` and ``_writes`` are those of the request that is being answered."""
+    """A shop in its own store."""
 
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         super().__init__(directory, durability, size)
@@ -56,7 +56,7 @@ class FlatShop(DocumentShop):
         return decode(stored)
 
     def _to_change(self, tx: EngineTransaction, before: Writes, full_key: bytes) -> Row:
-        """A document that the request is about to change; ``before`` gets what is stored."""
+        """A document that the request will change. Its stored form is added to ``before``."""
         before[full_key] = stored = tx.read(full_key)
         assert stored is not None
         return decode(stored)

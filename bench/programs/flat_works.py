@@ -1,7 +1,8 @@
-"""The common writes as flat code over the engine and the codec: what a statement costs without collections.
+"""The common writes as flat code over the engine and the codec: the cost of a statement without collections.
 
-As ``flat_shop``: the same documents and index entries, and none of what a collection does for its caller. Alone, there
-is one thread: what was read is not compared at the commit, as no statement may do it.
+As in ``flat_shop``, the documents and index entries are the same, and what a collection does for its caller is omitted.
+A lone statement relies on there being one thread: its commit does not compare what was read, which no real statement
+may do.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def commit_alone(engine: Engine, writes: Writes, before: Writes) -> None:
 
 
 class FlatWorks(DocumentWorks):
-    """Updates and inserts in a store of its own."""
+    """Updates and inserts in their own store."""
 
     def __init__(self, directory: Path, durability: Durability, count: int) -> None:
         super().__init__(directory, durability, count)
@@ -80,7 +81,7 @@ class FlatWorks(DocumentWorks):
         return 0
 
     def _one(self) -> Writes:
-        """What the next document to insert writes."""
+        """The writes that insert the next document."""
         made: Row = {"_id": self._next, **make_row(self._next, self._count)}
         key = _number(self._next)
         writes: Writes = {self._documents + key: _encode(made)}
@@ -90,7 +91,7 @@ class FlatWorks(DocumentWorks):
         return writes
 
     def _many(self) -> Writes:
-        """The same for a batch, in loops in C over all of it."""
+        """The same as ``_one``, for a batch, with loops in C over all of it."""
         numbers = range(self._next, self._next + BATCH)
         made: list[Row] = [{"_id": number, **make_row(number, self._count)} for number in numbers]
         keys = encode_column(int, numbers)

@@ -1,8 +1,8 @@
-"""``python -m bench.spark.floor``: what Spark takes for a Python source that does next to nothing, and the floor.
+"""``python -m bench.spark.floor``: the floor of Spark jobs, from a Python source that does next to nothing.
 
 A read by an index cannot be faster than one whose tasks return their rows from memory, without a plan, a pin or a
 store. A write cannot be faster than one whose tasks encode and stage their rows, with no load afterwards. Both are
-measured beside Lowtide, and beside what they are compared with: the full scan, and Spark's write to Parquet.
+compared with Lowtide, and with the references: the full scan, and Spark's write to Parquet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Work = Callable[[], object]
 _WARM = 2
-"""Turns before the ones that count."""
+"""Number of warm-up turns."""
 
 
 def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
@@ -46,7 +46,7 @@ def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
 
 
 def writes(spark: SparkSession, files: Files) -> dict[str, Work]:
-    """The writes, that to Parquet first."""
+    """The writes, the one to Parquet first."""
     sources = Sources(spark, files)
     target = files.place / "written"
 
@@ -65,7 +65,7 @@ def writes(spark: SparkSession, files: Files) -> dict[str, Work]:
 
 
 def turns(works: dict[str, Work], rounds: int, prepare: Callable[[str], object] = len) -> dict[str, float]:
-    """The median of the seconds that each takes, all in turns. ``prepare`` is called before each, off the clock."""
+    """The median time of each in seconds, measured in turns. ``prepare`` is called before each run and is not timed."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(_WARM + rounds):
         for name, work in works.items():
@@ -77,7 +77,7 @@ def turns(works: dict[str, Work], rounds: int, prepare: Callable[[str], object] 
 
 
 def tell(found: dict[str, float]) -> None:
-    """A line for each, relative to the first."""
+    """Print a line for each, relative to the first."""
     first = next(iter(found.values()))
     for name, seconds in found.items():
         print(f"{name:20} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)

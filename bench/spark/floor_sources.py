@@ -1,4 +1,4 @@
-"""Sources that do as little as a Python source can: rows that are in memory, and writes that are only staged."""
+"""Sources that do as little as a Python source can: reads of rows in memory, and writes that are only staged."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from lowtide.spark.source import LowtideSource
 from lowtide.spark.writing import BatchWriter, Staged
 
 _made: dict[tuple[int, int, int], pa.RecordBatch] = {}
-"""What this process returns, by the part."""
+"""The batches that this process returns, by part."""
 
 
 @dataclass(frozen=True)
 class Share(InputPartition):
-    """The selected ones of the documents from ``first`` to ``last``."""
+    """The selected documents among those from ``first`` to ``last``."""
 
     first: int
     last: int
 
 
 class FromMemory(DataSource):
-    """``format("from_memory")``, with the options documents and partitions: one percent of the documents."""
+    """``format("from_memory")``: reads one percent of the documents. The options are documents and partitions."""
 
     @classmethod
     def name(cls) -> str:
@@ -48,7 +48,7 @@ class MemoryReader(DataSourceReader):
         return [Share(each.start, each.stop) for each in shares(self._documents, self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows are made by the first task of a process that needs them, and kept."""
+        """Yield the rows. The first task of a process that needs them creates them, and they are kept."""
         assert isinstance(partition, Share)
         wanted = (self._documents, partition.first, partition.last)
         if wanted not in _made:
@@ -58,7 +58,7 @@ class MemoryReader(DataSourceReader):
 
 
 class StagedOnly(LowtideSource):
-    """``format("staged_only")``: tasks encode and stage their rows as for Lowtide, and the load is left out."""
+    """``format("staged_only")``: tasks encode and stage their rows as for Lowtide, without the load."""
 
     @classmethod
     def name(cls) -> str:
