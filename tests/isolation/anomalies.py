@@ -1,9 +1,9 @@
-"""The anomalies of Hermitage and of Fekete et al., each told as a story, and which level allows which (I8).
+"""The anomalies of Hermitage and of Fekete et al., each written as a story, and which level allows which (I8).
 
-A story begins with ``a = 10, b = 20``, runs its transactions at one level and returns whether the anomaly showed.
-``TABLE`` says what must come of it: that a level *allows* an anomaly is asserted as strictly as that it stops one, for
-a table that promised less than it keeps would be as wrong as one that promises more. docs/isolation.md shows the same
-table.
+A story starts with ``a = 10, b = 20``, runs its transactions at one level and returns whether the anomaly occurred.
+``TABLE`` holds the expected outcomes. That a level *allows* an anomaly is asserted as strictly as that it prevents
+one: a table that promises less than the engine keeps is as wrong as one that promises more. docs/isolation.md shows
+the same table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Outcome(enum.Enum):
 
     HAPPENS = "allowed"
     UNSEEN = "stopped"
-    """Everybody committed, and the anomaly was not to be seen."""
+    """All transactions committed, and the anomaly did not occur."""
     REFUSED = "refused"
-    """The anomaly was not to be seen, and a transaction that would have completed it failed with ConflictError."""
+    """The anomaly did not occur: a transaction that would have completed it failed with ConflictError."""
 
 
 class Scene:
-    """The world of a story, and who was refused in it."""
+    """The world of a story, and the transactions that were refused in it."""
 
     def __init__(self, world: World, level: Isolation) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""The places in which the isolation tests run."""
+"""The places that the isolation tests run in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for tests: some that do a fixed amount of work, some that look on until it is done."""
+"""Threads for tests: some do a fixed amount of work, others observe until it is done."""
 
 from __future__ import annotations
 

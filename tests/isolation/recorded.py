@@ -1,4 +1,4 @@
-"""Work of many threads on a few hot keys, and stories with one end, both written down for the audit."""
+"""Work of many threads on a few hot keys, and stories with a fixed outcome, both recorded for the audit."""
 
 from __future__ import annotations
 

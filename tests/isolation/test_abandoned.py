@@ -1,4 +1,4 @@
-"""Transactions may be finished by any thread, and one that is dropped unfinished holds nothing back (I12)."""
+"""Any thread may finish a transaction, and a transaction that is dropped unfinished holds nothing back (I12)."""
 
 from __future__ import annotations
 

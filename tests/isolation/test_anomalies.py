@@ -1,4 +1,4 @@
-"""Each level stops the anomalies that it promises to stop, and allows the others (I8, C7)."""
+"""Each level prevents the anomalies that it promises to prevent, and allows the others (I8, C7)."""
 
 from __future__ import annotations
 

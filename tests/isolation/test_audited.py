@@ -1,5 +1,5 @@
-"""Recorded histories of the engine show exactly what the level allows: with threads, with checkpoints and collections
-going on, across restarts, and with readers in other processes."""
+"""Recorded histories of the engine show exactly what the level allows: with threads, during checkpoints and garbage
+collections, across restarts, and with readers in other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transfers keep the sum, whatever upkeep runs beside them; what is rolled back is never seen (I7)."""
+"""Transfers keep the sum, whatever upkeep runs concurrently. What is rolled back is never seen (I7)."""
 
 from __future__ import annotations
 

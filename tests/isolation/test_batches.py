@@ -96,7 +96,7 @@ def test_a_commit_that_is_half_published_is_not_seen_at_all(world: World) -> Non
 
 
 def test_a_group_of_commits_is_published_at_once(plain: World) -> None:
-    """Whoever begins sees all of a group or nothing of it; nobody needs to, but the timestamps must fit."""
+    """A new transaction sees all of a group or nothing of it. Seeing one is not required, but timestamps must fit."""
     seen: list[tuple[int, dict[str, int]]] = []
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Callbacks run after publication, in commit order; one that raises harms nobody (P5)."""
+"""Callbacks run after publication, in commit order. One that raises affects no other transaction (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who may commit beside whom: documents, unique values, and what a serializable query has read (C1, C5, C6, C7)."""
+"""Which transactions on collections conflict: over documents, unique values, and what a serializable query has read
+(C1, C5, C6, C7)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_scan_by_an_index_has_no_phantom_no_duplicate_and_no_gap(
 
 @pytest.mark.usefixtures("tiny_chunks")
 def test_the_rest_of_the_index_vanishes_under_a_cursor(world: World) -> None:
-    """Whoever has the cursor: the store itself, a snapshot, or a transaction."""
+    """For a cursor of the store itself, of a snapshot, and of a transaction."""
     collection = fill(world, 4)
     for number, plan in enumerate(PLANS):
         snapshot, transactions = world.store.snapshot(), [world.begin(level) for level in LEVELS]

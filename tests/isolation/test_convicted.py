@@ -1,4 +1,4 @@
-"""Engines that are broken on purpose are convicted by the audit, of the right anomaly, with a witness."""
+"""The audit convicts engines that are broken on purpose of the right anomaly, with a witness."""
 
 from __future__ import annotations
 

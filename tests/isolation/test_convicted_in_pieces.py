@@ -1,4 +1,4 @@
-"""The engines that are broken on purpose are convicted of the same when their histories are audited in pieces."""
+"""Engines that are broken on purpose are convicted of the same anomalies when their histories are audited in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot sees exactly the commits at or below its timestamp, from begin to end (I1, I2, I4)."""
+"""A snapshot sees exactly the commits at or below its timestamp, until it ends (I1, I2, I4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``max_snapshot_age`` ends holds nothing back and answers nothing more; what it does not end is not touched."""
+"""A snapshot that ``max_snapshot_age`` ends holds nothing back and cannot be read. Other snapshots are unaffected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tick(store: lowtide.Store) -> None:
 
 
 def grow_old(store: lowtide.Store, clock: ManualClock) -> None:
-    """Everything changes, the time is up, and what nobody holds goes."""
+    """Everything changes, the time is up, and what no snapshot holds is collected."""
     overwrite(store)
     clock.advance(AGE)
     tick(store)
@@ -185,7 +185,7 @@ def test_a_scan_of_the_latest_state_never_expires(
 def test_what_it_held_is_collected_though_nobody_closed_it(
     opened: Callable[..., lowtide.Store], clock: ManualClock
 ) -> None:
-    """In memory and in the history; by the background, without anybody asking."""
+    """In memory and in the history, by the background thread, without a call of the program."""
     store = opened(max_snapshot_age=AGE, collect_threshold=1)
     forgotten = store.snapshot()
     overwrite(store)

@@ -1,4 +1,4 @@
-"""``store.run`` gets every caller through, however hot the key, and holds up nobody else (I11)."""
+"""``store.run`` gets every caller through, however hot the key, and delays no other transaction (I11)."""
 
 from __future__ import annotations
 

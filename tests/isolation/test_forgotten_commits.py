@@ -1,5 +1,5 @@
-"""A serializable transaction may stay open for long: when the recent commits were forgotten, it is still validated
-exactly, against the versions in memory and in the base (C7)."""
+"""A serializable transaction may stay open for a long time. When the recent commits have been forgotten, it is still
+validated exactly, against the versions in memory and in the base (C7)."""
 
 from __future__ import annotations
 

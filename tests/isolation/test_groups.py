@@ -1,4 +1,4 @@
-"""Members of one commit group are validated against each other, at every level that promises something (C5)."""
+"""Members of one commit group are validated against each other, at every level that validates (C5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many threads on one key: nothing is lost, nobody else suffers (C6)."""
+"""Many threads on one key: no update is lost, and other transactions are unaffected (C6)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_below_snapshot_increments_are_lost_but_the_key_is_never_missing(
 
 
 def commit_as_one_group(store: lowtide.Store, open_ones: list[lowtide.Transaction]) -> list[bool]:
-    """Commit in the given order, all in the group that follows a leader who is held before the log."""
+    """Commit in the given order, all in the group that follows a leader that is held before the log."""
     queue = parts_of(store).committer._queue
     accepted: dict[int, bool] = {}
 
@@ -136,7 +136,7 @@ def test_a_member_of_a_group_conflicts_with_the_leader_that_it_waited_for(plain:
 
 
 def test_in_a_group_a_serializable_reader_conflicts_with_members_before_it_only(world: World) -> None:
-    """By key, by range and by absence; and the one whose reads nobody of the group wrote is accepted."""
+    """By key, by range and by absence. A reader is accepted if no member of the group wrote what it read."""
     world.fill(a=0, b=0, m=0)
     by_key, by_range, by_absence, early, apart = (world.begin(Isolation.SERIALIZABLE) for _ in range(5))
     get(early, "a")

@@ -1,7 +1,8 @@
-"""A commit that is interrupted is either not there at all, or there and validated against (P1, C7).
+"""A commit that is interrupted either does not exist at all, or exists and later commits are validated against it
+(P1, C7).
 
-Here a KeyboardInterrupt comes at each line of the commit in turn; a serializable transaction that read what it writes
-is open meanwhile, and must be refused if others see the commit, and accepted if they do not.
+Here a KeyboardInterrupt is raised at each line of the commit in turn. A serializable transaction that has read what
+the commit writes is open at that time. It must be refused if others see the commit, and accepted if they do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conflicts with commits that are no longer in memory, and with transactions that began long before (C2, C3, C4)."""
+"""Conflicts with commits that are no longer in memory, and of transactions that began long ago (C2, C3, C4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NONE: each write is a commit of its own, seen by everyone at once; a rollback says that it undoes nothing (I10)."""
+"""NONE: each write is its own commit, visible to all at once. A rollback warns that it undoes nothing (I10)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_it_holds_back_nothing_while_it_is_open(world: World) -> None:
 
 
 def test_its_writes_conflict_with_those_who_promise_more(world: World) -> None:
-    """Whoever promised not to lose updates loses none to NONE either."""
+    """A level that promises no lost updates loses none to NONE either."""
     world.fill(x=1)
     careful = world.begin(Isolation.SNAPSHOT)
     put(careful, "x", (get(careful, "x") or 0) + 1)

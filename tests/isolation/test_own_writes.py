@@ -1,4 +1,4 @@
-"""A transaction reads its own writes, and nobody else does before its commit (I6)."""
+"""A transaction reads its own writes, and no other transaction sees them before its commit (I6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A store that is opened with ``record`` writes a history by which it is acquitted, and a broken one convicted."""
+"""A store that is opened with ``record`` writes a history. The audit acquits a sound store by it, and convicts a broken
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories on a store that records itself, each in the way of one fault of tests/mutants. The history is audited in
+"""Stories on a store that records itself, each made to expose one fault of tests/mutants. The history is audited in
 pieces, with the code of ``pipeline.audit``: the store is acquitted, and each mutant is convicted by its recording."""
 
 from __future__ import annotations

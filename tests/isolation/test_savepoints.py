@@ -1,4 +1,4 @@
-"""A failing part of a transaction undoes only itself (P3), and what it undid is neither seen nor a conflict."""
+"""A failing part of a transaction undoes only itself (P3). What it undid is not visible and causes no conflict."""
 
 from __future__ import annotations
 

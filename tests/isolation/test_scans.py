@@ -1,4 +1,4 @@
-"""Scans show no phantom, no duplicate and no gap, whatever goes on beside them (I3, I9, P4)."""
+"""Scans show no phantom, no duplicate and no gap, whatever runs concurrently (I3, I9, P4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan never goes on after its transaction or snapshot has ended: what it sees is no longer kept (I3, I12)."""
+"""A scan never continues after its transaction or snapshot has ended: what it sees is no longer kept (I3, I12)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_scan_refuses_to_go_on(plain: World, level: Isolation, reverse: bool) 
 def test_a_scan_whose_rest_is_gone_does_not_pass_for_a_complete_one(
     world: World, level: Isolation, reverse: bool
 ) -> None:
-    """The rows that were still to come are deleted when nobody holds them any more: the end of the data must not be
-    taken for the end of the scan."""
+    """The remaining rows are deleted when no snapshot holds them any more. The end of the data must not be taken for
+    the end of the scan."""
     world.fill(a=1, b=2, c=3)
     tx = world.begin(level)
     entries = scan(tx, reverse=reverse)

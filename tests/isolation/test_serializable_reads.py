@@ -1,6 +1,6 @@
-"""SERIALIZABLE refuses what read something that changed, and nothing else: precision locking (C7).
+"""SERIALIZABLE refuses a transaction if what it read has changed, and only then: precision locking (C7).
 
-Each story: T reads something and writes a key of its own, another transaction changes something, T commits.
+In each story T reads something and writes its own key, another transaction changes something, then T commits.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_a_read_only_transaction_is_not_even_tracked(plain: World) -> None:
 
 
 def test_blind_writes_never_conflict_with_what_others_read(world: World) -> None:
-    """Whoever reads nothing cannot have read something stale: only a write of the very same key refuses it."""
+    """A transaction that reads nothing cannot have read stale data: only a write of the same key refuses it."""
     world.fill(**START)
     readers = [world.begin(Isolation.SERIALIZABLE) for _ in range(2)]
     blind = [world.begin(Isolation.SERIALIZABLE) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""First committer wins: of two transactions that write one key, the second to commit fails (C1)."""
+"""First committer wins: if two transactions write the same key, the second to commit fails (C1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A store with upkeep going on around the transactions of a test.
+"""A store with upkeep that runs around the transactions of a test.
 
-What a transaction sees must not depend on where the versions happen to be: in chains, in the base, in the history, or
-on their way. So the tests of this folder run in several *places*, and call ``settle`` when their data is set up and
+What a transaction sees must not depend on where the versions are: in chains, in the base, in the history, or between
+them. So the tests of this folder run in several *places*. They call ``settle`` when their data is set up, and
 ``meanwhile`` wherever time passes between two steps of their story.
 """
 
