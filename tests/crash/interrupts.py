@@ -1,7 +1,7 @@
-"""Exceptions out of the blue: at a named point, or at every place where the interpreter may deliver a signal.
+"""Raises exceptions at a named point, or at every place where the interpreter may deliver a signal.
 
 CPython runs signal handlers, and so raises KeyboardInterrupt, at three kinds of places: where a function begins, after
-a call, and where a loop jumps back. :func:`interrupted` visits these, inside the package, for the current thread.
+a call, and where a loop jumps back. :func:`interrupted` visits these places inside the package, in the current thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kills a store at a chosen line: a process that forks, for each request, one that lives a life and dies at that place.
+"""Kills a store at a chosen line: for each request this process forks a child, which runs a life and dies at that line.
 
-``python -m tests.crash.killing``: a request is a line of JSON, and so is the answer. The forked process is traced; at
-the n-th visit to a place, a named point or a line of the package, it sends SIGKILL to itself. What the system was given
-until then is what the next owner finds.
+``python -m tests.crash.killing``: a request is a line of JSON, and so is the answer. The child is traced. At the n-th
+visit to a place, which is a named point or a line of the package, it sends SIGKILL to itself. The next owner finds what
+was handed to the operating system until then.
 """
 
 from __future__ import annotations

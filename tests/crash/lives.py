@@ -1,8 +1,8 @@
-"""The life of a store with everything in it, and what is to be found of it after any end.
+"""The life of a store that uses every feature, and what must be found after a crash at any step.
 
 Commits of all sizes, pins, consumers, before images, snapshots that fill the history, checkpoints in a thread or in
-the helper process, collections, a backup, a compaction, a restart. The trace notes what is certain from then on: a
-durable commit, a pin, a consumer's place.
+the helper process, garbage collections, a backup, a compaction, a restart. The trace records what is durable from each
+step on: a commit, a pin, the position of a consumer.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Life(Generic[_Disk]):
         self._held: Snapshot | None = None
         self.store = lowtide.open(path, **self.options, disk=self.faults)
         last = self.store.stats().last_commit
-        if before is not None:  # another life, of which so much is left
+        if before is not None:  # another life: only its first commits are left
             self.model.states, self.model.commits = before.states[: last + 1], before.commits[: last + 1]
             self.disk.note(("reached", last))
         self.disk.note(("durable", last))
@@ -225,7 +225,7 @@ class Life(Generic[_Disk]):
         self.store = lowtide.open(self.path, **self.options, disk=self.faults)
 
     def hold(self) -> None:
-        """Read, so that the next checkpoints have somebody to keep old versions for."""
+        """Open a snapshot, so that the next checkpoints must keep old versions for it."""
         self._held = self.store.snapshot()
 
     def let_go(self) -> None:

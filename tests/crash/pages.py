@@ -1,8 +1,8 @@
 """LMDB's own commit, page by page: what a power loss in the middle of it could leave.
 
-LMDB writes the pages of a commit to places that the commit before does not use, syncs them, and then writes one of its
-two meta pages, which makes them count. So until the meta page is written any part of the others may be there, and the
-file is what it was before. (The meta page itself fits into a sector.)
+LMDB writes the pages of a commit to places that the previous commit does not use, syncs them, and then writes one of
+its two meta pages, which makes them valid. Until the meta page is written, any subset of the other pages may be on disk
+and the content of the file is that of the previous commit. The meta page itself fits into one sector.
 """
 
 from __future__ import annotations

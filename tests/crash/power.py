@@ -1,10 +1,10 @@
-"""Power loss, modelled: from the trace of a recording disk to the states that it could leave behind.
+"""A model of power loss: from the trace of a recording disk to the states that the loss could leave.
 
-A disk keeps sectors of 512 bytes, or of 4096. A sector that was written and not synced may hold any content that it was
-given since it was last synced, or what it held then; one that was synced stays. A write may be torn between its
-sectors, and the tail of the last one may arrive as zeros. Names that were created, changed or removed since the
-directory was synced may be there or not. The base (LMDB) changes whole, from one commit to the next, or is met in the
-middle of one, see pages.
+A disk has sectors of 512 or 4096 bytes. A sector that was written but not synced may hold any content that was written
+to it since its last sync, or the synced content. A synced sector stays as it is. A write may be torn between sectors,
+and the tail of its last sector may be zeros. Names that were created, changed or removed since the last sync of the
+directory may exist or not. The base (LMDB) changes atomically from one commit to the next, or is found in the middle of
+a commit; see pages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of this folder do to stores: fill them, kill them, look at what is left."""
+"""Helpers of the crash tests: fill stores, kill them, and examine what is left."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def reopened(path: Path, **options: Any) -> Content:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    """Every file that holds data. The lock files and the table of members only say who is there."""
+    """Every file that holds data. The lock files and the table of members only record which processes are present."""
     return {
         str(each.relative_to(path)): each.read_bytes()
         for each in sorted(path.rglob("*"))
@@ -135,7 +135,7 @@ def both(number: int, size: int = 0) -> Changes:
 
 
 def in_time(work: Callable[[], _Result], what: str = "") -> _Result:
-    """Run ``work`` in a thread of its own: a lock that nobody gives back then fails the test instead of hanging it."""
+    """Run ``work`` in its own thread. A lock that is never released then fails the test instead of hanging it."""
     results: list[_Result] = []
     errors: list[BaseException] = []
 

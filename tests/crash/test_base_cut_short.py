@@ -1,4 +1,4 @@
-"""A base whose file was cut short, as an interrupted copy leaves it, is refused; LMDB by itself would die of it."""
+"""A base whose file was cut short, as by an interrupted copy, is refused. LMDB by itself would kill the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LMDB's compacting copy of a table with sorted duplicates: not one that kills the process."""
+"""LMDB's compacting copy of a table with sorted duplicates does not kill the process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Power loss at every step of a life with everything in it: pins, consumers, before images and history survive too.
+"""Power loss at every step of a life that uses every feature: pins, consumers, before images and history survive too.
 
-In each state the store opens, holds a prefix of the commits with every durable one, the pins and places that were
-certain, a feed that tells just what happened; and opening it again changes nothing that can be read.
+In each state the store opens. It holds a prefix of the commits that includes every durable one, the durable pins and
+positions, and a change feed of exactly these commits. Opening it again changes nothing that can be read.
 """
 
 from __future__ import annotations

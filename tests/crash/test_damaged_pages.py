@@ -1,7 +1,7 @@
-"""One damaged page of LMDB's file: verifying always ends with a report that names it, opening refuses it, and a process
-that meets it while it serves lives on and says why it accepts no more commits.
+"""One damaged page of LMDB's file: ``verify`` always ends with a report that names it, and opening refuses it. A
+process that finds it while running survives, and says why it accepts no more commits.
 
-Each trial is a fork: what LMDB does to a process that reads a damaged page must not happen to this one.
+Each trial runs in a fork, since LMDB may kill a process that reads a damaged page.
 """
 
 from __future__ import annotations

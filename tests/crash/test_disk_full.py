@@ -1,4 +1,4 @@
-"""No room: the commit or checkpoint fails, changes nothing, and works once there is room (P2, K3)."""
+"""Disk full: the commit or checkpoint fails, changes nothing, and succeeds once there is room (P2, K3)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The n-th operation of a life with everything in it fails, for n = 1, 2, ... until none is left, once and for ever.
+"""The n-th operation of a life that uses every feature fails, for every n, either once or from then on.
 
-Operations on the log's files (a mapping that the system refuses is one of ``create`` or ``open``), and LMDB's commits.
-Whatever the step, be it commit, checkpoint, collection, pin, consumer, backup, compaction, close or opening: it fails
-with an error of ours or not at all, what was acknowledged stays, and what failed is not there.
+The operations are those on the log's files (a mapping that the system refuses counts as ``create`` or ``open``), and
+LMDB's commits. Every step, be it commit, checkpoint, collection, pin, consumer, backup, compaction, close or opening,
+fails with an error of Lowtide or not at all. What was acknowledged stays, and what failed leaves nothing.
 """
 
 from __future__ import annotations

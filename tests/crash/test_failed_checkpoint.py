@@ -1,4 +1,4 @@
-"""A checkpoint that fails at one of its steps: seen in the stats, harmless, and nothing comes back by it (K2, K3)."""
+"""A checkpoint that fails at one of its steps is shown in the stats, and brings back no deleted key (K2, K3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A takeover by a process that has followed the log: it reads the rest, and finds what reading everything finds."""
+"""A takeover by a process that has followed the log: it reads only the rest, with the result of a full read."""
 
 from __future__ import annotations
 

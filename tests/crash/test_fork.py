@@ -1,4 +1,4 @@
-"""What was opened before a fork belongs to the parent: the child is told so, and the store itself joins there (K7)."""
+"""What was opened before a fork belongs to the parent: the child gets an error, and the store itself joins (K7)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A store as version 0.1.0 left it: opened by whoever comes first, brought to format 2, nothing of it lost.
+"""A store that version 0.1.0 wrote: the first process that opens it brings it to format 2, and nothing is lost.
 
-The files are written here byte by byte, not by the product: what that writes today must not change what it can read.
+The files are written here byte by byte, not by Lowtide: what it writes today must not change what it can read.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ SHOWN = [
 
 
 def write_store(path: Path, *, boundary: int, first: int = 1, closed: bool = False) -> None:
-    """A store with all COMMITS, of which the base has those up to ``boundary``, and the log those from ``first`` on.
-    ``closed`` puts the marker behind them that a clean close leaves."""
+    """A store with all COMMITS: the base has those up to ``boundary``, and the log those from ``first`` on.
+    ``closed`` appends the marker of a clean close."""
     path.mkdir(mode=0o700)
     for name in ("base", "log"):
         (path / name).mkdir(mode=0o700)

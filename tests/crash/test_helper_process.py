@@ -1,4 +1,4 @@
-"""The process that makes checkpoints for an owner: it ends with its owner and never harms the next one (K3, K4)."""
+"""The process that writes checkpoints for an owner ends with its owner and never harms the next one (K3, K4)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A backup or a compaction that ends at any of its steps, by an error or by kill -9, leaves something that opens whole.
+"""A backup or compaction that is cut short at any step, by an error or by kill -9, leaves a store that opens whole.
 
-Commit n puts n under three keys, so what is restored tells which commit it is, and whether it is one at all.
+Commit n writes n to three keys, so the restored keys show which commit it is, and whether it is a commit at all.
 """
 
 from __future__ import annotations

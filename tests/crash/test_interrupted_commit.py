@@ -1,4 +1,4 @@
-"""KeyboardInterrupt wherever the interpreter can deliver one: all or nothing, and nobody is left waiting (P1)."""
+"""KeyboardInterrupt wherever the interpreter can deliver one: all or nothing, and no thread is left waiting (P1)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
             if nth % 20 == 0:
                 store.checkpoint()
     except BaseException:
-        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        store._finalizer.detach()  # with a lock that is never released, closing it at exit would not return
         raise
     in_time(store.close)
     assert nth > 50, "the commit was hardly traced"
@@ -118,7 +118,7 @@ def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: Open
 
 
 def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tmp_path: Path) -> None:
-    """Nobody interrupted the others, so they must not die of it: each is committed, or told to begin anew."""
+    """The other members were not interrupted, so they must not fail: each is committed, or told to retry."""
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
     model, tried, nth = Model(), Places(), 0
     try:
@@ -160,9 +160,9 @@ def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tm
 
 
 def follow(store: lowtide.Store, changes: Changes) -> Callable[[], bool]:
-    """Have another thread stand in the queue with ``changes``, asleep until somebody leads its commit or wakes it.
+    """Have another thread stand in the queue with ``changes``, asleep until a leader commits or wakes it.
 
-    Returns a function that waits for the outcome: whether it was committed, or is to be begun anew.
+    Returns a function that waits for the outcome: whether it was committed, or has to be retried.
     """
     committer = parts_of(store).committer
     outcomes: list[BaseException | int] = []

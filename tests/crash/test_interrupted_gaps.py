@@ -1,4 +1,5 @@
-"""KeyboardInterrupt among gaps: a put is never hidden, no lock stays taken, and gaps are noted again (P1)."""
+"""KeyboardInterrupt while gaps are read or changed: no put is hidden, no lock stays taken, and gaps are noted again
+(P1)."""
 
 from __future__ import annotations
 

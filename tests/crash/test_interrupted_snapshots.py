@@ -1,7 +1,7 @@
 """An interrupt wherever the interpreter can deliver one leaves no snapshot registered (invariants 5 and 6).
 
-What is registered is owned at every instruction, so it goes with the object that the interrupted call was making or
-using. A registration that outlived it would hold back collection until the store is closed.
+A registration has an owner at every instruction, so it ends with the object that the interrupted call was making or
+using. A registration that outlived that object would hold back collection until the store is closed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """KeyboardInterrupt anywhere in a statement that runs alone, and while it is run again for another thread (P1).
 
-All or nothing of each, and exactly once for the thread that was not interrupted."""
+Each statement is applied whole or not at all, and exactly once for the thread that was not interrupted."""
 
 from __future__ import annotations
 

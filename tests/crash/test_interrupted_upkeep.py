@@ -1,4 +1,4 @@
-"""KeyboardInterrupt wherever it can come in a checkpoint, a close or an opening: nothing is lost or locked (P1, K3)."""
+"""KeyboardInterrupt anywhere in a checkpoint, a close or an opening: nothing is lost or stays locked (P1, K3)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.crash.stores import SMALL, Durability, Model, both, commit, content_o
 from tests.support.parts import parts_of
 
 HANDING_OVER = ("StoreAccess._own_or_join", "StoreAccess.__init__", "Store.__init__")
-"""An interrupt between the last step of an opening and its return leaves an open store that nobody has: no program can
-do anything about that."""
+"""An interrupt between the last step of an opening and its return leaves an open store without a reference to it. No
+program can prevent that."""
 CLOSING = ("in Ownership.release", "in OwnedStore.close", "in Service.close")
-"""An interrupt there leaves a lock or a socket to the collector, and the next opening would wait for its owner."""
+"""An interrupt there leaves a lock or a socket to Python's collector, and the next opening would wait for its owner."""
 
 
 def press(tried: Places, work: Callable[[], object]) -> list[str]:
@@ -61,7 +61,7 @@ def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_wo
             reader.close()
             assert store.stats().boundary == parts_of(store).base.read_boundary() == number, where
     except BaseException:
-        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        store._finalizer.detach()  # with a lock that is never released, closing it at exit would not return
         raise
     assert len(tried) > 50, "the checkpoint was hardly traced"
     assert len(list((store.path / "log").iterdir())) <= 6, "segments that an interrupt kept were never released"
@@ -165,7 +165,7 @@ def test_an_interrupt_anywhere_in_the_upkeep_that_a_user_asks_for_leaves_a_store
             if work == "backup" and (tmp_path / "backup" / "store.json").exists():
                 assert verify_files(tmp_path / "backup").ok, where
     except BaseException:
-        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        store._finalizer.detach()  # with a lock that is never released, closing it at exit would not return
         raise
     assert len(tried) > 50, "it was hardly traced"
     in_time(store.close)

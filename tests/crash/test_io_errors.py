@@ -1,6 +1,6 @@
-"""The n-th operation on the log fails, for every n, once or for ever: the commit fails and leaves nothing (P2).
+"""The n-th operation on the log fails, for every n, once or from then on: the commit fails and leaves nothing (P2).
 
-And nothing of it comes back after a restart; the store takes no further commit, says why, and goes on reading.
+Nothing of it comes back after a restart. The store accepts no further commit, says why, and can still be read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""SIGKILL at each named point, and at each line, of a life with everything in it.
+"""SIGKILL at each named point, and at each line, of a life that uses every feature.
 
-The points stand before and after each LMDB commit, each log write, each step of a checkpoint, a pin, a backup, a
-compaction. Whatever was acknowledged is there, a pin and a place that were certain are, and opening twice is the same.
+The points are before and after each LMDB commit, each log write, and each step of a checkpoint, a pin, a backup and a
+compaction. Everything that was acknowledged survives, durable pins and positions included. Opening twice changes
+nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kill between any two steps of a checkpoint: the same content as before, and recovery may be repeated (K3, K4)."""
+"""A kill between any two steps of a checkpoint: the content is as before, and recovery can be repeated (K3, K4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL among documents: two collections that are written together, and an index that is being built (K6)."""
+"""SIGKILL while documents are written: two collections in one transaction, and an index that is being built (K6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit that is killed at one of its steps: all or nothing, and the next one works (P1, K4)."""
+"""A commit that is killed at one of its steps: all or nothing, and the next commit works (P1, K4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store(request: pytest.FixtureRequest, open_store: OpenStore) -> Iterator[low
     store = open_store(durability=request.param, **SMALL)
     for number in range(2):
         commit(store, both(number))
-    with store.snapshot():  # somebody for whom the collector must keep what commit 7 overwrites
+    with store.snapshot():  # the collector must keep for it what commit 7 overwrites
         yield store
 
 
@@ -82,8 +82,8 @@ def test_a_conflict_is_found_after_an_interrupted_commit_that_stands(store: lowt
 def test_a_commit_that_cannot_be_published_at_all_is_the_last_one(
     store: lowtide.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the log, and nobody sees it. A further commit would take its timestamp, and be lost with all that follow
-    when the log is read: so there must be none until the store was opened again."""
+    """It is in the log, and no reader sees it. A further commit would take its timestamp, and would be lost with all
+    later ones when the log is read. So no commit is accepted until the store is opened again."""
 
     def no_memory(self: VersionStore, *arguments: object) -> None:
         raise MemoryError

@@ -1,4 +1,4 @@
-"""SIGKILL between and in calls of addN on a graph of rdflib: each call is there whole or not at all."""
+"""SIGKILL between and inside calls of addN on an rdflib graph: each call is stored whole or not at all."""
 
 from __future__ import annotations
 

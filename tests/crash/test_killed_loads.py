@@ -1,4 +1,4 @@
-"""SIGKILL and power loss during a load that writes straight to the base: the whole load, or nothing of it."""
+"""SIGKILL and power loss during a load that writes directly to the base: the whole load survives, or none of it."""
 
 from __future__ import annotations
 

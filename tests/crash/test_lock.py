@@ -1,4 +1,5 @@
-"""One owner at a time, in this process or any other; a dead one does not count (K7). An exclusive one is alone."""
+"""One owner at a time, in this process or any other (K7). A dead owner does not count. An exclusive owner is the only
+process that has the store open."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LAST = 6
 
 
 class Killed:
-    """A killed store with six commits in one segment, of which none is in the base."""
+    """A killed store with six commits in one segment. None of them is in the base."""
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         self.model = Model()

@@ -1,4 +1,4 @@
-"""A map that the system refuses to enlarge fails the checkpoint and nothing else (K3)."""
+"""If the system refuses to enlarge the map, the checkpoint fails and nothing else (K3)."""
 
 from __future__ import annotations
 

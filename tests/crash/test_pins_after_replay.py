@@ -1,4 +1,4 @@
-"""A pin's instant is the same after a recovery that replayed commits above it."""
+"""A pin shows the same instant after a recovery that replayed later commits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Power loss, modelled: after every operation on the log, with any part of the unsynced writes and names lost (K4, K6).
+"""Modelled power loss: after every operation on the log, with any part of the unsynced writes and names lost (K4, K6).
 
-In each state the store opens, holds a prefix of the commits that includes every one that was durable, and opening it
-again changes nothing.
+In each state the store opens and holds a prefix of the commits that includes every durable one. Opening it again
+changes nothing.
 """
 
 from __future__ import annotations

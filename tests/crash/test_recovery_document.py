@@ -1,4 +1,4 @@
-"""docs/recovery.md names a test for each start-up case: it exists, and no case goes unnamed."""
+"""docs/recovery.md names a test for each start-up case. Each named test exists, and no case is missing."""
 
 from __future__ import annotations
 

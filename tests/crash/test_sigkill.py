@@ -1,4 +1,4 @@
-"""SIGKILL in a loop over two keyspaces that are written together: nothing acknowledged is lost (K6)."""
+"""SIGKILL in a loop that writes two keyspaces in one transaction: nothing acknowledged is lost (K6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every case in which a store may be found, one test each: the table of docs/recovery.md (K5, K7).
+"""Every state that a store may be found in, one test each: the table of docs/recovery.md (K5, K7).
 
 A refusal names the file, and leaves every file as it was.
 """
@@ -49,8 +49,8 @@ def fill(path: Path, *, commits: int = 8, size: int = 600, checkpoint_at: int = 
 
 
 def case_of(path: Path, content: Content, last_commit: int, replayed: int | None = None) -> str:
-    """The case as which the store in ``path`` is opened; opening it once more must find it clean and the same. Whoever
-    takes it over finds the same, and may be killed."""
+    """The case that opening the store in ``path`` reports. Opening it once more must find it clean and unchanged. A
+    process that takes it over finds the same content, and may be killed."""
     copy, again = path.with_name(f"{path.name} taken over"), path.with_name(f"{path.name} killed again")
     if path.exists():
         shutil.copytree(path, copy)

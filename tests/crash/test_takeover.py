@@ -1,4 +1,4 @@
-"""A store that is taken over: what was replayed into memory is what a recovery into the base has, and as safe."""
+"""A store that is taken over: a replay into memory has the result of a recovery into the base, and is as safe."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_base_is_left_as_it_is_until_the_next_checkpoint(tmp_path: Path, che
 
 
 def test_the_log_above_the_base_is_kept(tmp_path: Path) -> None:
-    """Nothing else has these commits: whoever takes it over may be killed before its first checkpoint."""
+    """These commits are only in the log: the new owner may be killed before its first checkpoint."""
     path = left_behind(tmp_path)
     assert len(list((path / "log").glob("0*.log"))) > 2
     with taken_over(path, **RELAXED) as store:

@@ -1,4 +1,4 @@
-"""After recovery the next commit is later than everything that was ever acknowledged (K7)."""
+"""After recovery the timestamp of the next commit is above every one that was ever acknowledged (K7)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_timestamps_grow_by_one_over_any_number_of_kills_and_closes(tmp_path: Pa
 
 
 def test_a_commit_that_was_cut_off_gives_its_timestamp_to_the_next(tmp_path: Path) -> None:
-    """It was never acknowledged as durable, so nobody can have seen it twice with two contents."""
+    """It was never acknowledged as durable, so its timestamp may be given to another commit."""
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
     for number in range(1, 4):
         commit(store, both(number))
