@@ -1,4 +1,4 @@
-"""The background of a store, held still: what a test sees then does not depend on when a thread came to run."""
+"""Pauses the background thread of a store, so that what a test sees does not depend on when that thread runs."""
 
 from __future__ import annotations
 

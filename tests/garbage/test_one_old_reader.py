@@ -1,4 +1,4 @@
-"""One old reader costs one version per key, not one per write (G1); the low-water mark beside it."""
+"""One old reader costs one version per key, not one per write (G1). The low-water-mark collector for comparison."""
 
 from __future__ import annotations
 

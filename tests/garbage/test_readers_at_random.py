@@ -1,8 +1,8 @@
-"""Collection at every turn, with readers that begin and end at random: every read is right, every count exact (G1, G3,
+"""Constant collection, with readers that begin and end at random: every read is right, every count is exact (G1, G3,
 G4).
 
-Threads write, read and keep house at once. A reader checks what it can without a model that all would share: all keys
-of a commit carry the same number, and a snapshot that is read twice is the same twice.
+Threads write, read and run upkeep concurrently. A reader checks what needs no shared model: all keys of a commit have
+the same number, and a snapshot that is read twice shows the same both times.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_every_read_is_right_while_everything_is_collected_all_the_time(store: l
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_key_has_at_most_one_version_more_than_there_are_snapshots(open_store: OpenStore, seed: int) -> None:
-    """G1 for many keys, with snapshots that come and go; and exactly those versions are left that somebody sees."""
+    """G1 for many keys, with snapshots that come and go: exactly the versions that a snapshot sees are left."""
     store = open_store(collect_threshold=1, checkpointer="thread")
     dice = random.Random(seed)
     held: list[lowtide.Snapshot] = []
@@ -165,7 +165,7 @@ def test_a_key_has_at_most_one_version_more_than_there_are_snapshots(open_store:
 
 
 def assert_exact(store: lowtide.Store, live: set[int]) -> None:
-    """That every superseded version, wherever it is, is seen by somebody."""
+    """Assert that a snapshot sees every superseded version, wherever it is stored."""
     store.collect_garbage()
     with still(store):
         for begin, end, _, _ in superseded(parts_of(store).versions, parts_of(store).base):

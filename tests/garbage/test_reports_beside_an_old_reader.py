@@ -1,4 +1,4 @@
-"""One old reader, and reports that open and close beside it: the history is bounded by what is seen (invariant 4)."""
+"""One old reader, and reports that come and go meanwhile: the history is bounded by what they see (invariant 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write(store: lowtide.Store) -> None:
 
 @pytest.mark.parametrize("checkpointer", ["thread", "process"])
 def test_the_history_stays_within_twice_what_is_seen(open_store: OpenStore, checkpointer: str) -> None:
-    """In the background, with no call of ``collect_garbage``, whoever makes the checkpoints."""
+    """In the background, without a call of ``collect_garbage``, with each kind of checkpointer."""
     store = open_store(collect_threshold=THRESHOLD, checkpointer=checkpointer)
     base = parts_of(store).base
     write(store)

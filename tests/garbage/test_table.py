@@ -1,8 +1,8 @@
 """The table of Turso's collector, row by row, for this design (002's rules; G4).
 
-There a chain and a B-tree serve the readers, and number of dropped versions depends on the low-water mark l and the
-checkpoint c. Here versions at or below the boundary are never in a chain, so "c at or above" reads: a checkpoint was
-made. The rows hold with the low-water-mark collector, and with the exact one where there is one reader, as there.
+In Turso a chain and a B-tree serve the readers, and the number of dropped versions depends on the low-water mark l and
+the checkpoint c. Here versions at or below the boundary are never in a chain, so "c at or above" means that a
+checkpoint was made. The rows hold with the low-water-mark collector, and with the exact one if there is one reader.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_a_tombstone_stays_until_the_base_knows_of_the_deletion(store: lowtide.S
 
 
 def test_a_tombstone_of_a_key_that_was_written_since_stays_too_without_any_reader(store: lowtide.Store) -> None:
-    """With nobody alive only the newest version stays; if that is a deletion, it must stay as well."""
+    """Without a live snapshot only the newest version stays, even if it is a deletion."""
     put_at(store, 1)
     store.checkpoint()
     put_at(store, 2)

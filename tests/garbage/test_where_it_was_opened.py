@@ -1,4 +1,4 @@
-"""A snapshot that a call of the library takes names the line of the program that made the call (invariant 6)."""
+"""A snapshot that the library takes inside a call names the line of the program that made the call (invariant 6)."""
 
 from __future__ import annotations
 

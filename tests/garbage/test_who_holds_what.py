@@ -1,4 +1,4 @@
-"""Whoever holds something back is named, with exactly what would go if it alone ended (invariant 6)."""
+"""Each holder of versions is named, with exactly what could be collected if it alone ended (invariant 6)."""
 
 from __future__ import annotations
 
