@@ -1,4 +1,4 @@
-"""A store as plainly as it can be said: the content after every commit; and the scans that are open on it."""
+"""The simplest model of a store: its content after every commit, and the scans that are open on it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Model:
         self.changes.append(dict(change))
 
     def conflicts(self, writes: Change, since: int) -> bool:
-        """Whether the first committer was somebody else: for SNAPSHOT that is all."""
+        """Whether another transaction committed one of these keys first. SNAPSHOT checks nothing else."""
         return any(not change.keys().isdisjoint(writes) for change in self.changes[since + 1 :])
 
 

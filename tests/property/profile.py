@@ -1,6 +1,6 @@
-"""How hard the properties are tried: ``LOWTIDE_PROPERTIES=10 pytest tests/property`` tries ten times as many cases.
+"""How many cases the property tests try: ``LOWTIDE_PROPERTIES=10 pytest tests/property`` tries ten times as many.
 
-Each run tries other cases. ``make attack`` tries many.
+Each run tries different cases. ``make attack`` tries many.
 """
 
 from __future__ import annotations

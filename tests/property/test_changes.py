@@ -1,4 +1,5 @@
-"""The change feed, replayed over nothing, gives the store: at every commit, at every level, whatever goes on."""
+"""Replaying the change feed from empty gives the content of the store: at every commit, at every level, whatever runs
+concurrently."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The equation of garbage, for the pure functions (design decision 5; G1, G2, G4, C4, K1, K2).
 
-For every snapshot that is live or still to come, ``read(chain', base', history') == read(chain, base, history)``.
-And nothing is kept without a reason: a version that stays is the newest, or seen by a live snapshot, or ended after
-the bound. The low-water-mark collector satisfies the equation as well, but not the second part.
+For every live or future snapshot, ``read(chain', base', history') == read(chain, base, history)``. And nothing is kept
+without a reason: a version that stays is the newest, or is seen by a live snapshot, or ended after the bound. The
+low-water-mark collector satisfies the equation as well, but not the second part.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def test_pruning_leaves_nothing_without_a_reason(versions: list[Version], live: 
 def test_pruning_step_by_step_comes_to_the_same_as_pruning_once(
     versions: list[Version], steps: list[tuple[set[int], int]]
 ) -> None:
-    """As long as nobody comes back: the live only ever end, or begin at the bound. Where an intermediate version went
-    first, the interval of the one before it seems longer; nobody lives in the difference."""
+    """Live snapshots only end, or begin at the bound; none comes back. If an intermediate version went first, the
+    interval of the one before it seems longer, but no snapshot lives in the difference."""
     chain = chain_of(versions)
     assert chain is not None
     stepwise, live, bound = chain, set(range(LAST + 1)), 0

@@ -1,5 +1,6 @@
-"""The history is bounded by what live snapshots and pins see (invariant 4): whenever the background has done what it
-was woken for, it holds at most twice that, plus ``collect_threshold``. No one asks for a collection here."""
+"""The history is bounded by what live snapshots and pins see (invariant 4). Whenever the background thread has done
+what it was woken for, the history holds at most twice that, plus ``collect_threshold``. No test calls
+``collect_garbage``."""
 
 from __future__ import annotations
 

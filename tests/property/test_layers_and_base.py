@@ -1,8 +1,8 @@
 """The equation of garbage over chains, base and history together, with a real LMDB (G2, G4, G6, K1, K2, C4).
 
-The parts are driven by hand here, step by step as the committer, the checkpointer and the collector do it, in any order
-that the locks of the store allow. Whoever lives must read the same after every single step, and whoever may still
-commit must learn of the same conflicts.
+The test drives the parts itself, in the steps of the committer, the checkpointer and the collector, in any order that
+the locks of the store allow. Every live snapshot must read the same after every step, and every transaction that may
+still commit must meet the same conflicts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Shelving(RuleBasedStateMachine):
         self.collector = "exact"
         self.log: list[Commit] = []
         self.live: list[tuple[int, bool]] = []
-        """The timestamps of those who live, and whether they may commit."""
+        """The timestamps of live snapshots, and whether they may commit."""
         self.ended: list[int] = []
         self.rest: list[Stretch] = []
         self.target: CheckpointTarget | None = None
@@ -82,7 +82,7 @@ class Shelving(RuleBasedStateMachine):
 
     @rule(changes=st.lists(writes, min_size=1, max_size=4), prunes=st.booleans())
     def commit(self, changes: list[Writes], prunes: bool) -> None:
-        """Pruning may fail or be put off; it must not matter to anybody."""
+        """Pruning may fail or be postponed. No reader may notice."""
         for change in changes:
             ts = self.published + 1
             grown = self.versions.publish(ts, change)
@@ -126,7 +126,8 @@ class Shelving(RuleBasedStateMachine):
             self.checkpoint_goes_on(by_helper)
 
     def sample(self) -> None:
-        """Who begins after this is not in the sample; who ends after this may leave garbage in the history."""
+        """A snapshot that begins after this is not in the sample. One that ends after this may leave garbage in the
+        history."""
         upto = self.versions.frozen_upto
         self.sampled = self.horizon(upto), self.oldest_writer()
         self.target = CheckpointTarget(self.versions.boundary, upto, lambda: self.sampled)
@@ -144,7 +145,7 @@ class Shelving(RuleBasedStateMachine):
         self.applied = True
 
     def drop(self) -> None:
-        """Those who ended while it ran are reported once more: it kept versions for them."""
+        """Snapshots that ended while it ran are reported once more: it kept versions for them."""
         assert self.target is not None
         self.versions.drop_frozen()
         self.ended += set(self.sampled[0].live) - {ts for ts, _ in self.live}
@@ -203,8 +204,8 @@ class Shelving(RuleBasedStateMachine):
 
     @rule()
     def collect_everything(self) -> None:
-        """After a thorough collection exactly what somebody sees is left; and of the history, what sweeps of nothing
-        but the stretches leave, once all that ended was reported."""
+        """After a thorough collection exactly the versions that a snapshot sees are left. For the history it is enough
+        to sweep the stretches, once all ended snapshots were reported."""
         horizon = self.horizon(self.published)
         self.versions.prune(list(self.versions.active.held), partial(prune, horizon=horizon))
         wanted = self.rest + stretches(self.ended, horizon.live)

@@ -1,5 +1,5 @@
-"""Pins against a model: whatever is committed, checkpointed, swept or reopened, a pin's view is its instant's, and
-after a collection the history holds exactly the versions that somebody sees."""
+"""Pins against a model: whatever is committed, checkpointed, swept or reopened, a pin shows the content of its instant.
+After a collection the history holds exactly the versions that a pin or snapshot sees."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The whole store against a model: a plain history of every key.
 
-Many transactions at all levels at once, savepoints, snapshots, checkpoints, collections, reopening, and crashes (the
-files are copied while the store is open, which is what a kill leaves, and the copy is opened). The model predicts every
-read, every conflict at SNAPSHOT and SERIALIZABLE, and what is there after a crash. LOWTIDE_MODEL_EXAMPLES makes it look
-for longer.
+Many concurrent transactions at all levels, savepoints, snapshots, checkpoints, collections, reopening, and crashes. For
+a crash the files are copied while the store is open, which is what a kill leaves, and the copy is opened. The model
+predicts every read, every conflict at SNAPSHOT and SERIALIZABLE, and the content after a crash. LOWTIDE_MODEL_EXAMPLES
+sets the number of examples.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(really=SELDOM)
     def crash(self, really: bool) -> None:
-        """A copy of the files opens with everything that was committed, whoever had what open."""
+        """A copy of the files opens with everything that was committed, whatever was open at the time."""
         if not really:
             return
         self.copies += 1

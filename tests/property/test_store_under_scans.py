@@ -1,8 +1,9 @@
-"""Scans that stay open while everything else goes on, and exactly what they see is kept (I3, I9, I12, G3, G4, K1, K4).
+"""Scans that stay open while the store changes; exactly what they see is kept (I3, I9, I12, G3, G4, K1, K4).
 
-The companion of the store's model for what takes more than one step: a scan that is consumed entry by entry over chunks
-of one or two entries, with commits, checkpoints in a thread or a process, collections and its own transaction's writes
-in between. After every step all that is kept is seen by somebody, those who were dropped without a word included.
+This complements test_store_model with what takes more than one step. A scan is consumed entry by entry over chunks of
+one or two entries, with commits, checkpoints in a thread or a process, collections and writes of its own transaction in
+between. After every step each version that is kept is seen by a holder, and holders that were dropped without being
+closed count as ended.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class StoreUnderScans(RuleBasedStateMachine):
 
     @rule(back=st.integers(-1, 8))
     def take_at(self, back: int) -> None:
-        """At the last commit, at one that somebody holds, or not at all."""
+        """At the last commit, at one that is held, or not at all."""
         at = self.model.last - back
         if at < 0:
             return
@@ -235,7 +236,7 @@ class StoreUnderScans(RuleBasedStateMachine):
     # What must hold after every step
 
     def live(self) -> set[int]:
-        """The instants that somebody holds."""
+        """The instants that snapshots, transactions and scans hold."""
         held = {snapshot.ts for snapshot in self.snapshots}
         held |= {tx.since for tx in self.transactions if tx.level in FIXED}
         return held | {scan.ts for scan in self.scans if scan.ts is not None}

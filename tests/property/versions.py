@@ -1,7 +1,7 @@
-"""One key at large: its whole history, and how the same history lies in chain, base and history table.
+"""One key: its whole history, and how that history is divided between chain, base and history table.
 
-``read`` is the reader's rule as plainly as it can be said. It is written here a second time on purpose: what it is
-compared with was changed by the collector and the checkpoint, never by it.
+``read`` is the reader's rule in its simplest form. It is written a second time on purpose, independent of the collector
+and the checkpoint that it is compared with.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ live_sets = st.sets(st.integers(0, LAST), max_size=4)
 
 
 def snapshots(live: set[int], bound: int) -> list[int]:
-    """Those that are live, and those still to come. Who is not in the sample draws a timestamp at or above ``bound``,
-    and at or above all that are in it: they were published when it was taken."""
+    """Live snapshots and future ones. A snapshot that is not in the sample draws a timestamp at or above ``bound``, and
+    at or above all timestamps of the sample: they were published when it was taken."""
     return sorted(live | set(range(max(bound, *live, 0), LAST + 2)))
 
 
