@@ -1,4 +1,4 @@
-"""Real processes that read a store beside its owner: each obeys commands, a JSON value to a line, and answers each."""
+"""Child processes that read a store beside its owner. Each takes commands, one JSON value a line, and answers each."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Child:
         return {bytes.fromhex(key): bytes.fromhex(value) for key, value in self.ask("rows")}
 
     def latest(self) -> tuple[int, dict[bytes, bytes]]:
-        """What its store sees now, and as of which commit."""
+        """The content that its store sees now, and the commit that this content is of."""
         ts, rows = self.ask("latest")
         return ts, {bytes.fromhex(key): bytes.fromhex(value) for key, value in rows}
 

@@ -1,5 +1,5 @@
-"""An owner, and a store that has joined it. The second store of a process joins the first as another process does,
-through the same socket, so what needs no death is tried in one process."""
+"""An owner, and a store that has joined it. The second store of a process joins the first through the same socket as
+another process would, so tests that kill no process run in one process."""
 
 from __future__ import annotations
 

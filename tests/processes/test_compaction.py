@@ -1,4 +1,4 @@
-"""Compaction beside other processes: they read on in the old base, and nothing that they write is lost."""
+"""Compaction beside other processes: they keep reading the old base, and nothing that they write is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change feed in other processes: every commit once and in order, up to the last one that is published."""
+"""The change feed in other processes: every commit once and in order, up to the last published one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def put(store: lowtide.Store, after: int, upto: int) -> None:
 def test_changes_are_shown_once_and_in_order_beside_a_writing_owner_and_over_its_end(
     tmp_path: Path, acknowledging: bool
 ) -> None:
-    """One who acknowledges has the log released and recycled under it; one who does not has all of it kept."""
+    """If a consumer acknowledges, the log is released and recycled under it; if not, all of the log is kept."""
     path = tmp_path / "store"
     position = 0
 
@@ -133,7 +133,7 @@ def test_changes_are_read_without_an_owner(tmp_path: Path) -> None:
 
 
 def test_a_consumer_goes_on_in_another_process_where_it_was_acknowledged(tmp_path: Path) -> None:
-    """What was delivered and not acknowledged is delivered again, whoever died."""
+    """What was delivered and not acknowledged is delivered again, whichever process died."""
     path = tmp_path / "store"
     with children(path, 4) as [owner, one, two, three]:
         owner.ask("own", **TINY)

@@ -1,4 +1,4 @@
-"""Followers: every commit that was published before a begin, and no other instant after it."""
+"""Followers: a transaction sees every commit that was published before it began, and stays at that instant."""
 
 from __future__ import annotations
 

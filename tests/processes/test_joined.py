@@ -1,4 +1,4 @@
-"""A store that another one owns: the whole API, and one validation."""
+"""A store that another process owns: the whole API works, and all commits are validated together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner, for those who have joined it: it closes, is killed, is stopped or is busy, and no commit is lost or made
+"""The owner, as joined stores see it: it closes, is killed, is stopped or is busy, and no commit is lost or applied
 twice."""
 
 from __future__ import annotations

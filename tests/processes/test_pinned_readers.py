@@ -1,4 +1,4 @@
-"""Processes that read at a pin while the owner goes on, dies, or they do (scenarios N1, N2, N3, K8)."""
+"""Processes that read at a pin while the owner continues or dies, or die themselves (scenarios N1, N2, N3, K8)."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ for _ in range(int(sys.argv[2])):
 def test_the_owner_frees_the_slots_of_readers_that_were_killed(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever comes when the table is full cannot help himself: LMDB wants a slot to open the base."""
+    """A new reader cannot free a slot of a full table itself: LMDB needs a slot to open the base."""
     monkeypatch.setattr(mapping, "MAX_READERS", 5)
     store = open_store(monitor_interval=3600, checkpointer="thread")
     store.keyspace("k").put(b"x", b"1")

@@ -1,4 +1,4 @@
-"""Readers that stand still for too long, pins taken all at once, and owners killed in mid-commit."""
+"""Readers that are stopped for too long, pins that are taken concurrently, and owners killed in mid-commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = {b"%03d" % number: b"old %d" % number for number in range(100)}
 
 
 def test_a_follower_that_stood_still_beyond_its_lease_never_shows_wrong_rows(open_store: OpenStore) -> None:
-    """Its pin is short-lived, and nobody renews it: so the process is not stopped while it writes to the base."""
+    """Its pin is short-lived and is not renewed, so the process is not stopped while it writes to the base."""
     store = open_store(monitor_interval=0.01, checkpointer="thread")
     with store.transaction() as tx:
         for key, value in ROWS.items():
