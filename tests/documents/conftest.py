@@ -1,4 +1,4 @@
-"""Where the stores of these tests lie."""
+"""Where the stores of these tests are created."""
 
 from __future__ import annotations
 

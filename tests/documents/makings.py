@@ -1,8 +1,8 @@
-"""Documents, indexes, filters and sort orders by chance: made of few values, so that they meet.
+"""Random documents, indexes, filters and sort orders, made of few values so that they match often.
 
-Hypothesis gives the seed, and everything follows from it: thousands of documents and filters a second, where strategies
-for them would take most of the time of a test. Strings of 100 to 400 characters are longer, alone or together, than an
-index holds uncut.
+Hypothesis provides only the seed, which makes thousands of documents and filters per second. Strategies for them would
+take most of the time of a test. Strings of 100 to 400 characters are longer, alone or together, than an index stores
+without truncation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model that collections are tested against: plain dicts, one for each commit, and what is seen of them."""
+"""The model that collections are tested against: plain dicts, one for each commit, and what transactions see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIXED = (Isolation.SNAPSHOT, Isolation.SERIALIZABLE)
 
 @dataclass
 class ModelTx:
-    """A transaction: what it wrote, what its commit relies on, each with the commit as of which it was seen, and for
+    """A transaction: what it wrote, what its commit relies on, each with the commit at which it was seen, and for
     SERIALIZABLE what its queries have found."""
 
     real: lowtide.Transaction
@@ -90,7 +90,7 @@ class Model(RuleBasedStateMachine):
         return found
 
     def overtaken(self, tx: ModelTx) -> bool:
-        """Whether somebody has changed what the commit relies on."""
+        """Whether a later commit has changed what this one relies on."""
         return any(key in keys for key, seen in tx.guards.items() for keys in self.changed[seen + 1 :])
 
     def is_over(self, tx: ModelTx) -> bool:

@@ -1,7 +1,7 @@
-"""A build of an index ends, however its documents change under it, and is exact (see ``documents.indexes.build``).
+"""An index build ends and is exact, however its documents change meanwhile (see ``documents.indexes.build``).
 
-Rounds are counted, not seconds: how often documents were looked at, beside writers of whom one always comes between a
-step's look and its commit.
+The tests count how often documents are read, not seconds. There is always a writer that commits between a step's read
+and its commit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Steps:
 
 @pytest.fixture
 def collection(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """A hundred documents, of which a step enters ten."""
+    """A hundred documents. A step of a build enters ten of them."""
     monkeypatch.setattr(index_build, "STEP", 10)
     found = store.collection("c")
     found.insert_many([{"_id": number, "v": number} for number in range(100)])
@@ -221,7 +221,7 @@ def test_a_build_lets_go_of_its_snapshot(store: lowtide.Store, collection: Colle
 def test_a_build_that_a_crash_cut_short_beside_writers_is_finished_after_it(
     store: lowtide.Store, collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unique: bool
 ) -> None:
-    """The crash comes behind a step of which a part was left out, before that is looked at once more."""
+    """The crash comes after a step that left out some documents, before these are read again."""
 
     def meanwhile(keys: list[bytes]) -> None:
         at = len(steps.documents)

@@ -1,9 +1,9 @@
 """Collections with indexes against a model: plain dicts, one for each commit.
 
-Many transactions at all levels at once, savepoints, indexes and collections that come and go, checkpoints, collections
-of garbage, reopening and crashes. The model predicts every read, every refusal, and every conflict but those of what a
-serializable transaction has read, for which it knows what must and what must not be one. LOWTIDE_MODEL_EXAMPLES makes
-it look for longer.
+Many concurrent transactions at all levels, savepoints, indexes and collections that come and go, checkpoints, garbage
+collections, reopening and crashes. The model predicts every read, every refusal and every conflict, except those over
+what a serializable transaction has read: of these it knows which must and which must not occur. LOWTIDE_MODEL_EXAMPLES
+sets the number of examples.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ class CollectionModel(Model):
 
     @rule(tx=consumes(transactions), body=BODIES, delete=st.booleans(), alone=st.booleans())
     def overtake(self, tx: ModelTx, body: Document, delete: bool, alone: bool) -> None:
-        """Somebody changes or deletes a document that a transaction has written, just before its commit; if it is
-        alone, nobody else holds back what was before."""
+        """Change or delete a document that a transaction has written, just before its commit. If ``alone``, no other
+        transaction or snapshot holds the old versions."""
         if tx.ended or not tx.documents:
             return
         for other in self.open_transactions if alone else ():
@@ -284,7 +284,7 @@ class CollectionModel(Model):
 
     @rule(really=SELDOM)
     def crash(self, really: bool) -> None:
-        """A copy of the files opens with everything that was committed, whoever had what open."""
+        """A copy of the files opens with everything that was committed, whatever was open at the time."""
         if not really:
             return
         copy = self.directory / "copy"

@@ -1,4 +1,4 @@
-"""What is dropped goes, however busy the collection is, and leaves nothing behind."""
+"""A drop completes, however busy the collection is, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]
 
 @pytest.fixture
 def busy(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> lowtide.Store:
-    """A store whose collection ``a`` is written to whenever somebody has read a whole keyspace to empty it."""
+    """A store whose collection ``a`` is written to whenever a drop has read a whole keyspace to empty it."""
     store["a"].insert_many(DOCUMENTS)
     store["a"].create_index("v")
     store["a"].create_index("w", unique=True)

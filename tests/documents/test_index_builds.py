@@ -1,7 +1,7 @@
 """Indexes that are built while documents are written (the argument is in ``documents.indexes.build``).
 
-``progress`` is called between two steps of a build, and a step enters one document here, so what a test does there
-falls behind some documents and before others. A gate behind a step's work stands between that and its commit.
+``progress`` is called between two steps of a build, and a step enters one document here. So what a test does there
+comes after some documents and before others. A gate after a step's work is between that work and its commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BUFFERED = [level for level in Isolation if level is not Isolation.NONE]
 
 @pytest.fixture
 def collection(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """Five documents, of which an index that is being built takes one in each step."""
+    """Five documents. An index build enters one of them in each step."""
     monkeypatch.setattr(index_build, "STEP", 1)
     return filled(store)
 
@@ -377,7 +377,7 @@ def test_two_who_build_the_same_index_at_once_both_end(store: lowtide.Store, col
 def test_an_index_built_beside_threads_that_write_has_what_the_documents_say(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, unique: bool
 ) -> None:
-    """With values that collide now and then: who is refused knows it, and nobody else is."""
+    """With values that collide now and then: a writer that is refused gets DuplicateKeyError, and all others commit."""
     monkeypatch.setattr(index_build, "STEP", 5)
     collection = store.collection("c")
     collection.insert_many([{"_id": number, "v": number} for number in range(150)])

@@ -1,4 +1,4 @@
-"""The change feed tells replaced documents from updated ones, at every level, whoever commits meanwhile."""
+"""The change feed distinguishes replaced from updated documents, at every level, whatever is committed meanwhile."""
 
 from __future__ import annotations
 

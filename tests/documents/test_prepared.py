@@ -1,8 +1,8 @@
-"""Prepared and unprepared statements answer the same and leave the same: on shapes that are known, with values of
+"""Prepared and unprepared statements give the same answers and the same content: on known shapes, with values of
 changing types, while indexes and schemas come and go.
 
 Statements are prepared in transactions that read one instant. Below SNAPSHOT each statement has its own instant, and
-goes the general way. So the same statements run at both levels, on two stores.
+takes the general path. So the same statements run at both levels, on two stores.
 """
 
 from __future__ import annotations

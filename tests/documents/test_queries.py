@@ -1,4 +1,4 @@
-"""Queries by an index find what a look at every document finds, in the order that was asked for."""
+"""Queries by an index find what a scan of all documents finds, in the requested order."""
 
 from __future__ import annotations
 

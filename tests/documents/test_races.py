@@ -1,4 +1,4 @@
-"""Statements beside each other: collections that are renamed, dropped and swapped, and writers that never notice."""
+"""Concurrent statements: collections are renamed, dropped and swapped, and writers never notice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ THREADS = 3
 def test_a_name_that_gets_its_first_document_meanwhile_is_not_taken_by_a_rename(
     store: lowtide.Store, level: Isolation, indexed: bool
 ) -> None:
-    """The document would be in a keyspace that belongs to nobody."""
+    """The document would be in a keyspace that belongs to no collection."""
     store.collection("a").insert_one({"_id": 1})
     if indexed:
         store.collection("a").create_index("v")
@@ -188,7 +188,7 @@ def test_a_document_that_a_collection_never_had_is_not_read_from_it(
 def test_what_is_inserted_while_a_collection_moves_to_and_fro_is_in_one_place_or_the_other(
     store: lowtide.Store,
 ) -> None:
-    """Whoever was told that a document is inserted finds it; ids are spread over both names."""
+    """A document whose insert returned is found. The ids are spread over both names."""
     store.collection("a").create_index("v")
     inserted: list[int] = []
     done = threading.Event()
@@ -206,7 +206,7 @@ def test_what_is_inserted_while_a_collection_moves_to_and_fro_is_in_one_place_or
             name, other = ("a", "b") if turn % 2 else ("b", "c")
             try:
                 store.collection(name).rename(other)
-            except lowtide.OperationFailure:  # nobody has inserted anything since
+            except lowtide.OperationFailure:  # nothing was inserted since
                 for target in ("b", "c"):
                     moved.append({each["_id"] for each in store.collection(target).find()})
                     store.collection(target).drop()

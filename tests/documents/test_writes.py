@@ -1,7 +1,7 @@
-"""Whatever is written, an index has the entries of the documents that are there; and it changes nothing else.
+"""Whatever is written, an index has exactly the entries of the existing documents, and does not affect the documents.
 
-Each write goes to two collections, one with indexes and one without: both hold the same afterwards, unless an index
-refuses it, and then nothing of it is done.
+Each write goes to two collections, one with indexes and one without. Both hold the same documents afterwards, unless an
+index refuses the write, and then nothing of it is applied.
 """
 
 from __future__ import annotations
