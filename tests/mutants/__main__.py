@@ -1,4 +1,4 @@
-"""``python -m tests.mutants``: try every mutant, and print what each breaks and which tests convict it."""
+"""``python -m tests.mutants``: tries every mutant, and prints what each breaks and which tests convict it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All mutants, by the layer that they break."""
+"""All mutants, grouped by the layer that they break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the checkpoint: the order of its steps, and what it must not leave out."""
+"""Faults of the checkpoint: steps in the wrong order, and steps that are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of documents: entries without a document, documents without an entry, statements that are not whole."""
+"""Faults of documents: index entries without a document, documents without an entry, statements that are not atomic."""
 
 from __future__ import annotations
 

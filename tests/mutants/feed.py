@@ -1,4 +1,4 @@
-"""Faults of the change feed: commits that it leaves out, places that are lost, kinds that are wrong."""
+"""Faults of the change feed: commits that are left out, positions that are lost, kinds that are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the collector: what goes too early, and what never goes."""
+"""Faults of the collector: versions that are dropped too early, and versions that are never dropped."""
 
 from __future__ import annotations
 

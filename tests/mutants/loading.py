@@ -1,4 +1,4 @@
-"""Faults of loads: changes of others that are lost, a load that starves, a difference that is wrong."""
+"""Faults of loads: lost changes of other transactions, a load that starves, a wrong difference."""
 
 from __future__ import annotations
 

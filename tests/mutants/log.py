@@ -1,4 +1,4 @@
-"""Faults of the log: checksums, syncs, errors of the disk, backups of it."""
+"""Faults of the log: checksums, syncs, disk errors, backups."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A mutant: the engine with one deliberate fault, and the tests that must convict it.
 
-A test that cannot fail proves nothing. Each mutant here is a fault that a store of this kind can really have; it is
-put into a copy of the sources by replacing exact texts, and the named tests, run against the copy in a process of their
-own (see runner), must fail. A text that no longer occurs exactly once is an error: the mutant must be updated.
+A test that cannot fail proves nothing. Each mutant is a fault that a store of this kind can really have. The fault is
+put into a copy of the sources by replacing exact texts. The named tests run against the copy in their own process (see
+runner), and must fail. A text that no longer occurs exactly once is an error: the mutant must be updated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IMPATIENCE = 5.0
 _own = threading.local()
 
 _CARELESS = ("NameError", "SyntaxError", "ImportError", "UnboundLocalError")
-"""How a patch fails that is itself wrong: that convicts nobody."""
+"""The errors of a patch that is itself wrong. They convict no mutant."""
 
 
 class DoesNotFit(AssertionError):

@@ -1,4 +1,4 @@
-"""Faults of the protocol by which joined processes commit."""
+"""Faults of the protocol that joined processes commit with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutants that break isolation, each with the story whose recording convicts it, and the anomaly that it shows."""
+"""The mutants that break isolation, each with the story whose recording convicts it and the anomaly that this shows."""
 
 from __future__ import annotations
 

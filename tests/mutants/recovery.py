@@ -1,4 +1,4 @@
-"""Faults of opening a store after a crash: what is replayed, what is cut, what is refused."""
+"""Faults of opening a store after a crash: what is replayed, what is cut off, what is refused."""
 
 from __future__ import annotations
 

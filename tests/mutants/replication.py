@@ -1,4 +1,4 @@
-"""Faults of loads and replications: rows that are judged wrong, and replicas that are not what their source is."""
+"""Faults of loads and replications: rows that are judged wrongly, and replicas that differ from their source."""
 
 from __future__ import annotations
 

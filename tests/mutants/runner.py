@@ -1,9 +1,9 @@
 """A warm interpreter for trials of mutants: pytest and Lowtide are imported once, and each trial runs in a fork.
 
-``python -m tests.mutants.runner SOURCES``: a line of JSON on the standard input asks for a trial, a line on the
-standard output answers it. ``SOURCES`` is a copy of the sources that is this process's own. For a trial it writes the
-fault into the copy, where the processes that tests start find it, and puts the file right again afterwards. The fork
-gives the functions that are loaded the code of the broken file; see :mod:`tests.mutants.swap`.
+``python -m tests.mutants.runner SOURCES``: a line of JSON on the standard input requests a trial, a line on the
+standard output answers it. ``SOURCES`` is a copy of the sources that only this process uses. For a trial it writes the
+fault into the copy, where the processes that tests start find it, and restores the file afterwards. The fork gives the
+loaded functions the code of the broken file; see :mod:`tests.mutants.swap`.
 """
 
 from __future__ import annotations

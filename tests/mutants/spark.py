@@ -1,4 +1,4 @@
-"""Faults of Spark's reads and writes: shared pins, tables, kept types and counts."""
+"""Faults of Spark's reads and writes: shared pins, tables, stored types and counts."""
 
 from __future__ import annotations
 

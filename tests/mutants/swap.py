@@ -1,6 +1,6 @@
-"""Puts a fault into a module that is loaded, by giving its functions the code of the broken text.
+"""Puts a fault into a loaded module by giving its functions the code of the broken text.
 
-All functions of the module get new code, not only the broken one, so that their lines are those of the text: tests stop
+All functions of the module get new code, not only the broken one, so that their line numbers match the text: tests stop
 threads at lines.
 """
 

@@ -1,4 +1,4 @@
-"""Every deliberately broken engine is convicted by the tests that are named for it."""
+"""Every deliberately broken engine is convicted by the tests that its mutant names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which mutants the audit of their own recordings convicts is said of each; test_mutants has it convict them."""
+"""Each mutant of the read path is listed as convicted by the audit of its own recording, or as acquitted with a reason.
+test_mutants runs these audits."""
 
 from __future__ import annotations
 

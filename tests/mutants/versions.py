@@ -1,4 +1,4 @@
-"""Faults of what a snapshot sees: layers, cache, own writes, history."""
+"""Faults in what a snapshot sees: layers, cache, own writes, history."""
 
 from __future__ import annotations
 
