@@ -1,4 +1,4 @@
-"""The store that the tests of this folder damage copies of, made once."""
+"""The store that the fuzz tests copy and damage, made once."""
 
 from __future__ import annotations
 

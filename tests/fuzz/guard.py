@@ -1,4 +1,4 @@
-"""What fuzzed code may cost: processor time and memory that the size of its input explains."""
+"""Limits for fuzzed code: processor time and memory in proportion to the size of its input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Inputs that are nearly right: valid bytes, damaged in the ways that find faults in decoders.
 
-A decoder behind a checksum is never reached by damage alone, so ``repaired`` makes the checksums of a damaged segment
-right again, as far as its lengths can still be followed.
+Damage alone never reaches a decoder behind a checksum. So ``repaired`` recomputes the checksums of a damaged segment,
+as far as its lengths can still be followed.
 """
 
 from __future__ import annotations

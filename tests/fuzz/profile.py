@@ -1,6 +1,6 @@
-"""How hard it is fuzzed: ``LOWTIDE_FUZZ=5000 pytest tests/fuzz`` tries 5,000 examples in each test, new ones each time.
+"""How many examples are fuzzed: ``LOWTIDE_FUZZ=5000 pytest tests/fuzz`` tries 5,000 in each test, new ones each time.
 
-Without it each test tries the same few examples, so that a run of all tests is short and says the same twice.
+Without it each test tries the same few examples, so that a run of all tests is short and repeatable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small store to damage, and everything that may be asked of one."""
+"""A small store to damage, and every operation that a store offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys, rows and timestamps: what is encoded comes back, and bytes order as what they stand for."""
+"""Keys, rows and timestamps: decoding returns what was encoded, and the bytes sort like the values."""
 
 from __future__ import annotations
 

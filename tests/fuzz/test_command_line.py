@@ -1,4 +1,4 @@
-"""Arguments of any text: an exit code of ours, and never a traceback."""
+"""Arguments of arbitrary text: a documented exit code, and never a traceback."""
 
 from __future__ import annotations
 

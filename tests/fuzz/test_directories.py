@@ -1,7 +1,7 @@
 """Directories whose files were damaged, cut, exchanged or lost: the store opens with a state that it had, or refuses.
 
-LMDB has no checksums, and a page of it that was damaged can end the process: data.mdb is therefore
-replaced as a whole, by nothing, by noise, or by that of another store, and never damaged inside.
+LMDB has no checksums, and a damaged page can kill the process. So data.mdb is only replaced as a whole, by nothing, by
+noise, or by the file of another store.
 """
 
 from __future__ import annotations

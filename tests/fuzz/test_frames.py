@@ -1,4 +1,4 @@
-"""Frames and payloads of any bytes: a commit, nothing, or a CorruptionError."""
+"""Frames and payloads of arbitrary bytes: a commit, nothing, or a CorruptionError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of any type and any value: accepted whole, or refused by a UsageError before anything is touched."""
+"""Options of any type and value: all accepted, or refused with a UsageError before anything is changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is sent to an owner, and what an owner answers: neither end fails in another way than by an error of ours.
+"""What is sent to an owner, and what an owner answers: both ends fail only with errors of Lowtide.
 
-After any bytes the owner still answers the next one who asks properly.
+After any bytes the owner still answers the next valid request.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def is_well_formed(message: bytes) -> bool:
 
 
 def answers_to(path: Path, data: bytes) -> bytes:
-    """All that the owner sends to one who sends ``data`` and no more."""
+    """All that the owner sends to a client that sends only ``data``."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(socket_address(path))
         found = b""
-        with contextlib.suppress(ConnectionError):  # it may hang up on one who is still sending
+        with contextlib.suppress(ConnectionError):  # it may close the connection while the client is still sending
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):

@@ -1,6 +1,7 @@
-"""Rows of any bytes in the tables of the base: everything that reads them fails in our words or not at all.
+"""Rows of arbitrary bytes in the tables of the base: everything that reads them fails with an error of Lowtide, or not
+at all.
 
-The bytes are written through LMDB, whose own pages are whole: what is fuzzed is what Lowtide makes of them.
+The bytes are written through LMDB, so its pages are valid: only Lowtide's decoding is fuzzed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Segments of any bytes, alone and in a directory: a prefix of the commits, or an error of ours.
+"""Segments of arbitrary bytes, alone and in a directory: a prefix of the commits, or an error of Lowtide.
 
-Damage alone must never show a commit that was not written. Where the checksums were made right again, anything may be
-shown, but nothing may fail in another way than by an error of ours.
+Damage alone must never show a commit that was not written. With recomputed checksums any content may be shown, but
+reading may fail only with an error of Lowtide.
 """
 
 from __future__ import annotations
