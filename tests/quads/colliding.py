@@ -1,4 +1,4 @@
-"""A hash of terms that is so short that they collide."""
+"""A hash of terms that is short enough for terms to collide."""
 
 from __future__ import annotations
 

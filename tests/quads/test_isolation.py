@@ -1,6 +1,6 @@
 """Isolation over statements: Hermitage's anomalies at each level, and what RDF4J's levels promise (I8-I11, C7, C8, P4).
 
-A *register* is a subject with one value: it is written by removing what was read and adding another.
+A *register* is a subject with one value. A write removes the value that was read and adds another.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_the_anomaly_of_a_read_only_transaction_is_stopped(registers: lowtide.St
 
 
 def test_a_read_set_is_as_narrow_as_the_query(store: lowtide.Store) -> None:
-    """C8: who paints what, of painters. A painting of somebody else is no conflict, another painter is."""
+    """C8: what painters paint. A painting by someone who is not a painter is no conflict, another painter is."""
     painter, paints = URIRef("urn:Painter"), URIRef("urn:paints")
     quads = store.quads("x")
     quads.add_many([(ANN, RDF.type, painter), (ANN, paints, LONG), (BOB, paints, LONG)])

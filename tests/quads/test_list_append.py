@@ -1,7 +1,7 @@
-"""Lists of statements that threads append to, at each level, judged by the audit; and across kills.
+"""Lists in statements that threads append to, at each level and across kills, judged by the audit.
 
-A list is one statement: the list, what it holds, and the elements as one text. An append reads it, removes it and adds
-a longer one. Below SNAPSHOT two appends at once leave two such statements; the longest text counts, so an append is
+A list is one statement, whose object is a text of all elements. An append reads the statement, removes it and adds a
+longer one. Below SNAPSHOT two concurrent appends leave two such statements. The longest text counts, so one append is
 lost, which those levels allow.
 """
 

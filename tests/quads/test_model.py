@@ -1,6 +1,6 @@
 """Quads against a model: a plain set of statements for each commit.
 
-Transactions at SNAPSHOT, savepoints, rollbacks, snapshots, checkpoints, collections of terms, crashes and reopening;
+Transactions at SNAPSHOT, savepoints, rollbacks, snapshots, checkpoints, collections of terms, crashes and reopening,
 also with hashes so short that all terms collide. The model predicts every read and every conflict of writes.
 """
 

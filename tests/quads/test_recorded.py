@@ -1,4 +1,4 @@
-"""Statements on a store that records itself: equal adds merge, and are no lost updates; updates of what was read are.
+"""Statements on a store that records itself: equal adds merge and are no lost updates. Updates of what was read are.
 
 Each history is audited whole and in pieces, with the same verdict.
 """

@@ -1,4 +1,4 @@
-"""The dictionary of terms: equal adds merge, terms that collide are told apart, and unused ones are collected."""
+"""The dictionary of terms: equal adds merge, colliding terms stay distinct, and unused terms are collected."""
 
 from __future__ import annotations
 
