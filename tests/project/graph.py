@@ -1,4 +1,4 @@
-"""The imports between the packages, drawn as docs/layers.svg, and the counts that docs/design.md has of the source.
+"""The imports between the packages, drawn as docs/layers.svg, and the counts of the source in docs/design.md.
 
 ``python -m tests.project.graph`` draws the picture and prints the counts; ``--counts FOLDER`` counts another tree.
 """
@@ -23,7 +23,7 @@ Edges = list[tuple[str, str]]
 
 
 def edges() -> dict[str, Edges]:
-    """Who imports whom: among the packages, and among the rooms of the engine."""
+    """The imports among the packages, and among the subpackages of the engine."""
     found: dict[str, set[tuple[str, str]]] = {"packages": set(), "engine": set()}
     shown = {part for layer in LAYERS for part in layer} - {"lowtide", "__main__"}
     for module in MODULES:
@@ -56,7 +56,7 @@ def direct(found: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def draw(picture: Path) -> None:
-    """Low layers at the bottom; an arrow leads from who imports to what is imported, pale where a longer way does."""
+    """Low layers are at the bottom. An arrow leads from the importer to what it imports, pale if a longer path does."""
     import matplotlib
 
     matplotlib.use("svg")

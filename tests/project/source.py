@@ -1,4 +1,4 @@
-"""The project's own source, parsed once for all tests of a process that look at it."""
+"""The project's own source, parsed once for all tests of a process."""
 
 from __future__ import annotations
 

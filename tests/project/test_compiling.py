@@ -1,4 +1,4 @@
-"""The list of compiled modules is right, and nothing is compiled, or needed for it, unless the environment asks."""
+"""The list of compiled modules is right. Nothing is compiled, or needed for compiling, unless the environment asks."""
 
 from __future__ import annotations
 

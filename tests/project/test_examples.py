@@ -1,4 +1,4 @@
-"""Each example runs as a script, says something, and ends well; so do the demo and the benchmarks, on a small scale."""
+"""Each example runs as a script, prints something and succeeds. So do the demo and the benchmarks, on a small scale."""
 
 from __future__ import annotations
 

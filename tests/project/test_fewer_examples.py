@@ -1,4 +1,4 @@
-"""A run of all tests tries a third of the examples that a property asks for, a quick run a few."""
+"""A run of all tests tries a third of the examples of each property test, a quick run only a few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Habits that hold for the whole source: the time comes from the clock, long calls name their arguments."""
+"""Rules that hold for the whole source: time comes from the clock module, long calls name their arguments."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def asks_the_day(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def long_calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The calls with more than five positional arguments, of which starred ones do not count."""
+    """The calls with more than five positional arguments. Starred ones do not count."""
     for node in nodes:
         if isinstance(node, ast.Call) and sum(not isinstance(each, ast.Starred) for each in node.args) > POSITIONAL:
             yield f"{node.lineno}: {ast.unparse(node.func)}"

@@ -1,4 +1,4 @@
-"""The source is in layers: no module imports upward, none in a circle, none is long."""
+"""The source is in layers: no module imports upward, there is no import cycle, and no module is long."""
 
 from __future__ import annotations
 

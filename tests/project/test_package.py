@@ -1,4 +1,4 @@
-"""What the package says of itself agrees: version, changelog, dependencies, types, the surface that examples use."""
+"""The package's metadata is consistent: version, changelog, dependencies, types, the API that examples use."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_examples_and_demo_use_the_public_interface_only(path: Path) -> None:
 
 
 def test_what_methods_of_collections_take_and_return_can_be_named() -> None:
-    """By whoever annotates a function of their own; cursors of ``aggregate`` and ``sql`` are for iteration."""
+    """In annotations of user code. Cursors of ``aggregate`` and ``sql`` are only for iteration."""
     named = set()
     for kind in (lowtide.Collection, lowtide.ReadCollection):
         for name, method in vars(kind).items():

@@ -1,4 +1,4 @@
-"""The test run itself: it says what it left out, and what started it does not matter."""
+"""The test run itself: it reports what it left out, and does not depend on what started it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_tests_are_shared_out_once_each_and_those_of_spark_first_and_together(wo
 
 
 def test_what_a_quick_run_takes_and_leaves_out_is_there() -> None:
-    """Else a file that was moved would be in the quick run again, and nobody would notice."""
+    """Otherwise a file that was moved would be in the quick run again unnoticed."""
     assert [each for each in (*FOLDERS, *SLOW) if not (TESTS / each).exists()] == []
     assert set(PLACES) < set(world.PLACES)
 

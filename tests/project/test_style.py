@@ -1,4 +1,4 @@
-"""The linter, the formatter and the type checker have nothing to say; no file tells where it was written."""
+"""The linter, the formatter and the type checker report nothing. No file contains a path of a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that tests start are as good as new interpreters."""
+"""The warm processes that tests start behave like new interpreters."""
 
 from __future__ import annotations
 
