@@ -1,7 +1,7 @@
-"""Runs of the archiver beside a store that is written all the time, while processes are killed.
+"""Runs of the archiver beside a store that is written constantly, while processes are killed.
 
-At the end the archive is compared with the model of the store's ledger: after each commit just the documents that its
-step left, each version once.
+At the end the archive is compared with the model of the store's ledger: at each commit it must hold exactly the
+documents that the step left, each version once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store whose states are remembered at every commit, and an archive that is compared with them."""
+"""A store whose state is recorded at every commit, and an archive that is compared with these states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An archive of random chains of versions, made without a store, and what each commit of it must see."""
+"""An archive of random version chains, made without a store, and what each of its commits must see."""
 
 from __future__ import annotations
 

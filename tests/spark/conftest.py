@@ -1,4 +1,4 @@
-"""Skips all of these tests where Spark cannot run."""
+"""Skips all tests of this folder if Spark cannot run."""
 
 from __future__ import annotations
 

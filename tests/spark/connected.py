@@ -2,7 +2,7 @@
 
 python -m tests.spark.connected SERVER STORE COPY CHECKPOINT
 
-In the full attack it uses tables and streams as well.
+In the full attack (``make attack``) it uses tables and streams as well.
 """
 
 from __future__ import annotations

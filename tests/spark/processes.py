@@ -1,4 +1,4 @@
-"""Processes that the tests with Spark talk to, and kill."""
+"""Processes that the Spark tests send commands to, and kill."""
 
 from __future__ import annotations
 

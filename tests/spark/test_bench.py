@@ -1,4 +1,4 @@
-"""The benchmark's jobs in a real session: what its own sources and Lowtide yield are the same rows."""
+"""The benchmark's jobs in a real session: its own sources and Lowtide yield the same rows."""
 
 from __future__ import annotations
 

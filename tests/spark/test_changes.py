@@ -1,4 +1,4 @@
-"""The change feed through a real session: as a DataFrame, and as streams that are stopped and go on."""
+"""The change feed through a real session: as a DataFrame, and as streams that are stopped and resumed."""
 
 from __future__ import annotations
 

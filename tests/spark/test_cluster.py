@@ -1,4 +1,4 @@
-"""A cluster of two workers on one machine, each with an executor in a JVM of its own."""
+"""A cluster of two workers on one machine, each with an executor in its own JVM."""
 
 from __future__ import annotations
 

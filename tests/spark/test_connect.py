@@ -1,4 +1,4 @@
-"""Spark Connect: reads, writes, tables and streams by a client that has no JVM of its own."""
+"""Spark Connect: reads, writes, tables and streams by a client without its own JVM."""
 
 from __future__ import annotations
 

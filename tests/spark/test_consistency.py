@@ -1,5 +1,5 @@
-"""What a DataFrame shows is one commit, whole, while the store's owner, another process, goes on: with a checkpoint
-and a collection after every few commits."""
+"""A DataFrame shows exactly one commit while the store's owner, another process, keeps writing, with a checkpoint and a
+collection after every few commits."""
 
 from __future__ import annotations
 

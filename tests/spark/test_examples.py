@@ -1,4 +1,4 @@
-"""Each example with Spark runs and says something."""
+"""Each example with Spark runs and prints something."""
 
 from __future__ import annotations
 

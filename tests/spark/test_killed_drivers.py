@@ -1,6 +1,7 @@
-"""kill -9 of drivers, of their tasks and of owners. What a killed driver leaves, the session of the test run finishes.
+"""kill -9 of drivers, of their tasks and of owners. The session of the test run finishes what a killed driver leaves.
 
-A session is slow to start, so one driver does everything at once when it is killed; in the full attack there are two.
+A session is slow to start, so one driver does everything at once when it is killed. In the full attack there are two
+drivers.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def test_a_session_from_a_virtual_environment_that_is_not_activated(drivers: Dri
 
 
 class KilledLoad:
-    """A load of files, of which some rows are bad: it is killed, and repeated. What is good is there once in the end,
-    and so is what is bad."""
+    """A load of files with some bad rows, which is killed and repeated. In the end each good row is in the store once,
+    and each bad row is in the quarantine once."""
 
     def __init__(self, directory: Path) -> None:
         self._source, self._store, self._bad = (directory / name for name in ("rows", "store", "bad"))

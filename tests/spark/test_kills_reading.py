@@ -1,6 +1,6 @@
-"""kill -9 of the owner in mid-read: what is read is right. And pins end by themselves.
+"""kill -9 of the owner in mid-read: what is read is right, and pins end by themselves.
 
-A task that is killed is in test_cluster, as Spark tries none a second time in one process; a driver in
+Killed tasks are tested in test_cluster, since Spark does not retry tasks in local mode. Killed drivers are tested in
 test_killed_drivers.
 """
 
@@ -62,7 +62,7 @@ def test_a_read_outlives_the_owner_and_so_does_everything_that_was_acknowledged(
     assert first == Model(SIZE).at(first.step)
 
     afterwards = lowtide.spark.read(spark, path, COLLECTION, schema=SCHEMA)
-    found = sum_of(afterwards)  # nobody owns the store now
+    found = sum_of(afterwards)  # no process owns the store now
     assert found.step >= owner.last_step
     assert found == Model(SIZE).at(found.step)
 

@@ -1,5 +1,5 @@
-"""kill -9 in mid-stream, of everything but the driver: every change comes over, once, however often the stream has to
-be started again. A driver that is killed is in test_killed_drivers."""
+"""kill -9 in mid-stream, of everything but the driver: every change arrives exactly once, however often the stream has
+to be restarted. Killed drivers are tested in test_killed_drivers."""
 
 from __future__ import annotations
 

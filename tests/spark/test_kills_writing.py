@@ -1,6 +1,6 @@
 """kill -9 of the owner in mid-write: the collection has all of a job or nothing, and in the end all of it, once.
 
-A task that is killed is in test_cluster, a driver in test_killed_drivers.
+Killed tasks are tested in test_cluster, killed drivers in test_killed_drivers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The archive holds what every commit held, once, whatever happens to the runs and to the store."""
+"""The archive holds the content of every commit, once, whatever happens to the runs and to the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit on Spark says what the audit in one process says, and shows what it found."""
+"""The audit on Spark gives the verdict of the audit in one process, and shows what it found."""
 
 from __future__ import annotations
 

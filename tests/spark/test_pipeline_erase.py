@@ -1,4 +1,4 @@
-"""Erasure removes a document from all of history and from the disk, leaves all others, and proves it."""
+"""Erasure removes a document from the whole history and from the disk, keeps all others, and proves it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nothing_of_a_document_is_left_and_all_others_are(spark: SparkSession, t
     chains.check(spark, [10, 12, 13, chains.last])
     assert (chains.now().archived, chains.now().compacted) == (chains.last, 12)
 
-    # The proof tells which document it was, to those who have it; the ledger does not.
+    # The proof tells its holder which document it was; the ledger does not.
     proof = json.loads(json.dumps(report.to_dict()))
     digest = hashlib.sha256(bytes.fromhex(proof["salt"]) + b"items\0" + key).hexdigest()
     assert digest == proof["digest"]

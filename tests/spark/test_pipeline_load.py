@@ -1,5 +1,5 @@
-"""Loads of files, tables and DataFrames: what is good is one commit, what is bad is in the quarantine, and nothing is
-lost or done twice."""
+"""Loads of files, tables and DataFrames: good rows are one commit, bad rows are in the quarantine, and nothing is lost
+or done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quad stores in an archive: any archived instant can be read, compared and restored, and asked in SPARQL."""
+"""Quad stores in an archive: any archived instant can be read, compared, restored, and queried with SPARQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replication: the destination becomes what the source is, whatever happened there, and wherever the process died."""
+"""Replication: the destination becomes equal to the source, whatever happened there, and wherever the process died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store rebuilt from its archive is what it was, and only what a bad migration broke is put back."""
+"""A store rebuilt from its archive has its old content. After a bad migration only what it broke is restored."""
 
 from __future__ import annotations
 

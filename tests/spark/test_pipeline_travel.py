@@ -1,4 +1,4 @@
-"""Time travel: at every archived commit, Spark and DuckDB see what the store itself saw; what is not there is named."""
+"""Time travel: at every archived commit, Spark and DuckDB see what the store itself saw. Errors say what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vacuum removes what no retained instant sees, and nothing else, whatever happens beside it."""
+"""A vacuum removes what no retained instant sees, and nothing else, whatever runs concurrently."""
 
 from __future__ import annotations
 

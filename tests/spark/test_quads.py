@@ -1,4 +1,4 @@
-"""Quads in a real session of Spark: reads, writes, changes and streams, while the application goes on."""
+"""Quads in a real Spark session: reads, writes, changes and streams, while the application keeps running."""
 
 from __future__ import annotations
 

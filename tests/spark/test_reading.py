@@ -128,7 +128,7 @@ def test_an_export_is_read_without_the_store(spark: SparkSession, shop: lowtide.
 
 
 def test_spark_finds_the_format_by_itself() -> None:
-    """As it asks in a process of its own when a format is named that nobody registered."""
+    """This is how Spark looks up a format that was not registered, in a separate process."""
     answer = io.BytesIO()
     lookup_data_sources._main(io.BytesIO(), answer)
     data = answer.getvalue()

@@ -1,4 +1,4 @@
-"""DataFrames and streams into a live store, by a real session: all of a write or nothing, and nothing left behind."""
+"""A real session writes DataFrames and streams to a live store: all of a write or nothing, and nothing left behind."""
 
 from __future__ import annotations
 

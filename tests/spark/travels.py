@@ -1,4 +1,4 @@
-"""An archive asked by Spark and by DuckDB, and held to what the store itself saw at every commit."""
+"""An archive that Spark and DuckDB query, compared with what the store itself saw at every commit."""
 
 from __future__ import annotations
 

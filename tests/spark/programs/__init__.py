@@ -1,1 +1,1 @@
-"""Programs that the tests with Spark start, and kill: the owner of a store, and a driver."""
+"""Programs that the Spark tests start and kill: the owner of a store, and a driver."""

@@ -1,6 +1,6 @@
 """A driver, which may be killed: ``python -m tests.spark.programs.driver MASTER DIRECTORY SETTINGS [--of-a-user]``.
 
-The settings are JSON. The session of a user is not made by Lowtide, which meets it when it is first asked to read.
+The settings are JSON. The session of a user is not made by Lowtide, which sees it first when it is asked to read.
 """
 
 from __future__ import annotations

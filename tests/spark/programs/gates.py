@@ -1,8 +1,8 @@
 """Lowtide's own readers and writers, with gates in them: places where a process waits for the test.
 
-A gate is a directory. A process at it leaves a file with its number there, and goes on when there is a file ``open``.
-So the test knows which process to kill, and that it is in the middle of its work. Where there is no such directory,
-nobody waits.
+A gate is a directory. A process that reaches it creates a file named by its process id, and continues when there is a
+file ``open``. So the test knows which process to kill, and that it is in the middle of its work. If there is no such
+directory, processes do not wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Documents that change in numbered steps, and what is true of them after each: the model that a read is held to.
+"""Documents that change in numbered steps, and their content after each step: the model that reads are compared with.
 
-What a step does follows from its number alone, so whoever knows the number knows every document. The document with
-_id 0 has the number of the last step, so a snapshot says by itself which state it must show, whole.
+What a step does follows from its number alone, so the number determines every document. The document with _id 0 has
+the number of the last step, so a snapshot itself says which state it must show.
 """
 
 from __future__ import annotations

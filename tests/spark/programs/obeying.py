@@ -1,7 +1,7 @@
-"""A program that obeys: commands come as JSON, one to a line, and each is answered by one line when it is done.
+"""A program that takes commands as JSON, one per line, and answers each with one line when it is done.
 
-Every command runs in a thread of its own, so several may be under way when the program is killed. A line is one write
-to a pipe: a kill cuts none in two.
+Every command runs in its own thread, so several may be in progress when the program is killed. A line is one write to a
+pipe, so a kill never cuts a line in two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def tell(**what: Any) -> None:
 
 
 def obey(perform: Callable[..., Any]) -> None:
-    """Do what is asked until the input ends, which it also does when whoever asks dies; then end at once."""
+    """Run commands until the input ends, which it also does when the parent dies. Then exit at once."""
     faulthandler.enable()
     tell(ready=os.getpid())
     for line in sys.stdin:

@@ -1,7 +1,7 @@
-"""The owner of a store, which goes on writing in the steps of a ledger.
+"""The owner of a store, which keeps writing in the steps of a ledger.
 
-``python -m tests.spark.programs.owner PATH OPTIONS PLACE``; the options are JSON. It tells of every commit, and kills
-itself when it first comes to the place, if that is not empty. Checkpoints are tiny, and garbage is collected after
+``python -m tests.spark.programs.owner PATH OPTIONS PLACE``; the options are JSON. It reports every commit, and kills
+itself when it first reaches the place, if that is not empty. Checkpoints are tiny, and garbage is collected after
 nearly every commit.
 """
 
@@ -86,7 +86,7 @@ def main() -> None:
         try:
             owner = Owner(path, **options)
             break
-        except lowtide.StoreLocked:  # somebody recovers it, in the place of an owner that was killed
+        except lowtide.StoreLocked:  # another process recovers it, after its owner was killed
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
