@@ -1,4 +1,4 @@
-"""The project's documents, taken apart: code blocks, links, tables, and the tests they name."""
+"""Parses the project's documents: code blocks, links, tables, and the tests that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands on the page of the command line run, and print what it shows; ``...`` stands for anything."""
+"""The commands on the command line page run, and print what it shows. ``...`` stands for any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python in README and docs runs, each document from top to bottom, and prints what the comments say."""
+"""The Python code in README and docs runs, each document from top to bottom, and prints what its comments say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything public is documented: a docstring for each name, and an example for each method that users call."""
+"""Everything public is documented: each name has a docstring, and each method that users call has an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/design.md and CONTRIBUTING.md say of the source is so: the layers, and where each noun lives."""
+"""What docs/design.md and CONTRIBUTING.md say about the source is true: the layers, and where each noun is defined."""
 
 from __future__ import annotations
 

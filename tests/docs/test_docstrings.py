@@ -1,4 +1,4 @@
-"""Each example in a docstring runs, on a store of its own, and shows what it says."""
+"""Each example in a docstring runs on its own store, and prints what it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/documents.md are complete, and their figures are those of the source."""
+"""The tables of docs/documents.md are complete, and their figures match the source."""
 
 from __future__ import annotations
 

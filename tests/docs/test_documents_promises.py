@@ -1,4 +1,4 @@
-"""What docs/documents.md and docs/isolation.md promise of documents at each isolation level."""
+"""What docs/documents.md and docs/isolation.md promise for documents at each isolation level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/file-format.md says of documents is what the source has."""
+"""What docs/file-format.md says about documents matches the source."""
 
 from __future__ import annotations
 

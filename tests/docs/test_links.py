@@ -1,4 +1,4 @@
-"""What README and docs point to exists: files, headings, tests, make targets."""
+"""What README and docs refer to exists: files, headings, tests, make targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/operations.md promises, where no other test does: directories, signals, closing, copies, modes (K7, P2)."""
+"""Promises of docs/operations.md without another test: directories, signals, closing, copies, modes (K7, P2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/operations.md say of options, statistics and log lines what the source says."""
+"""The tables of options, statistics and log lines in docs/operations.md match the source."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_each_metric_of_the_page_exists(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_the_monitor_are_those_of_the_page() -> None:
-    """With the numbers of the page, so that who searches for a line of a log finds it there."""
+    """With the numbers of the page, so that a search for a log line finds it there."""
 
     class Stuck:
         token, ts, begun, origin = 1, 41, 0.0, "report.py:12"

@@ -1,4 +1,4 @@
-"""docs/ builds as a site, without a warning."""
+"""docs/ builds as a site without warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/spark.md names every option, and its figures are those of the source."""
+"""docs/spark.md names every option, and its figures match the source."""
 
 from __future__ import annotations
 
