@@ -1,4 +1,4 @@
-"""What the tests of all sections do alike."""
+"""Helpers that the tests of all sections share."""
 
 from __future__ import annotations
 

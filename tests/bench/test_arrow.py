@@ -1,4 +1,4 @@
-"""Arrow tables and imports on a small scale, and what is shown of them."""
+"""Arrow tables and imports on a small scale, and what the report shows of them."""
 
 from __future__ import annotations
 

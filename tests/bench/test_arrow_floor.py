@@ -1,4 +1,4 @@
-"""The floor of to_arrow: its steps make the table that to_arrow makes, and tell what they took."""
+"""The floor of to_arrow: its steps make the table that to_arrow makes, and report their times."""
 
 from __future__ import annotations
 

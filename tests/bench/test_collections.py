@@ -1,6 +1,6 @@
-"""Every store of documents answers the same; each that is installed is tested.
+"""Every document store gives the same answers. Each one that is installed is tested.
 
-What an adapter says its store cannot do is not tried here, and the benchmark does not try it either.
+Operations that an adapter declares unsupported are not tried here, nor in the benchmark.
 """
 
 from __future__ import annotations

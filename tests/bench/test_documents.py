@@ -1,4 +1,4 @@
-"""The comparison of documents: what it measures on a small scale, what it refuses, and what it shows of it."""
+"""The comparison of document stores: what it measures on a small scale, what it refuses, and what it shows."""
 
 from __future__ import annotations
 

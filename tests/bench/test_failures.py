@@ -1,4 +1,4 @@
-"""A section that fails does not take the others with it."""
+"""A section that fails does not affect the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floors of batches, gets and read-modify-writes: each step does what it says, and tells what it took."""
+"""The floors of batches, gets and read-modify-writes: each step does what it says, and reports its time."""
 
 from __future__ import annotations
 

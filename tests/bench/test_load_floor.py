@@ -1,4 +1,4 @@
-"""The floor of a load: each step does what it says, and tells what it took."""
+"""The floor of a load: each step does what it says, and reports its time."""
 
 from __future__ import annotations
 

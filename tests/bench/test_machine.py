@@ -1,4 +1,4 @@
-"""The circumstances of a run."""
+"""The description of the environment that a run was measured in."""
 
 from __future__ import annotations
 

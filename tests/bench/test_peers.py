@@ -1,6 +1,6 @@
-"""Every adapter keeps the contract that the workloads rely on; each peer that is installed is tested.
+"""Every adapter keeps the contract that the workloads rely on. Each peer that is installed is tested.
 
-What an adapter says its store cannot do is not tried here, and the benchmark does not try it either.
+Operations that an adapter declares unsupported are not tried here, nor in the benchmark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEYS = [b"key-%04d" % number for number in range(300)]
 PAIRS: list[Pair] = [(key, b"\x00\xff value of " + key) for key in KEYS]
 THREADS = 2
 ROUNDS = 25
-OTHERS_CHANCE = 0.2  # seconds; whoever is let in at all needs a few milliseconds
+OTHERS_CHANCE = 0.2  # seconds; a transaction that is admitted at all needs a few milliseconds
 
 EVERY_PEER = pytest.mark.parametrize("name", installed())
 

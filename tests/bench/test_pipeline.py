@@ -1,4 +1,4 @@
-"""The benchmark of the pipeline: its histories are right ones, and its findings follow from its figures."""
+"""The benchmark of the pipeline: its histories are valid, and its findings follow from its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of processes: each store is measured by real processes, and the targets are read from the figures."""
+"""The section about processes: real processes measure each store, and the targets follow from the figures."""
 
 from __future__ import annotations
 

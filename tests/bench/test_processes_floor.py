@@ -1,4 +1,4 @@
-"""The floor of commits through an owner: it counts what was committed, and says so."""
+"""The floor of commits through an owner: it counts and reports what was committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor of a program: flat code does what collections do, and leaves the same behind; and each line is told."""
+"""The floor of a program: flat code does what collections do and leaves the same content, and each line is reported."""
 
 from __future__ import annotations
 

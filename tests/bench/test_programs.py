@@ -1,4 +1,4 @@
-"""Whole programs beside sqlite3: both stores answer the same, and what differs ends the run."""
+"""Whole programs compared with sqlite3: both stores give the same answers, and a difference ends the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every store of RDF answers the same; the section measures all of them on a small scale."""
+"""Every RDF store gives the same answers. The section measures all of them on a small scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report is what its raw figures say, and the README shows what the report says."""
+"""The report follows from its raw figures, and the README shows what the report says."""
 
 from __future__ import annotations
 

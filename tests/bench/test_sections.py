@@ -1,4 +1,4 @@
-"""The sections that compare: what they measure on a small scale, what they refuse, and what they show of it."""
+"""The sections that compare stores: what they measure on a small scale, what they refuse, and what they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section about Spark, all of it that needs no session: its documents, sources, rounds, targets and tables."""
+"""The parts of the Spark section that need no session: its documents, sources, rounds, targets and tables."""
 
 from __future__ import annotations
 

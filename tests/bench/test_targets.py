@@ -1,4 +1,4 @@
-"""What follows from figures: paired ratios, targets, and where a peer is ahead."""
+"""What is derived from figures: paired ratios, targets, and where a peer is ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of YCSB: how often which is drawn."""
+"""The keys of YCSB: how often each is drawn."""
 
 from __future__ import annotations
 
