@@ -1,4 +1,4 @@
-"""Tests of the compiled build, and which of the others cannot apply to it; ``make test-compiled`` runs them on it.
+"""Tests of the compiled build, and the list of other tests that do not apply to it. ``make test-compiled`` runs them.
 
 ``make test`` runs the tests of this folder on plain Python, where they hold as well. Compiled code has no lines that a
 test could trace and no methods that it could replace, so a test that does either to a compiled module is left out.

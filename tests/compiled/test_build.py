@@ -1,4 +1,4 @@
-"""The build says what it is, and what plain Python gives for free holds in a compiled one as well."""
+"""The build reports whether it is compiled, and what plain Python guarantees holds in a compiled build as well."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_is_left_out_is_there_and_has_a_reason() -> None:
 
 def test_the_view_of_the_layers_is_one_object() -> None:
     """A reader takes it without a lock, so it must be replaced at once. A compiled attribute that is a plain tuple has
-    several words, of which a new tuple is made whenever it is read."""
+    several words, and a new tuple is made of them whenever it is read."""
     versions = VersionStore(0)
     before = versions.view
     assert versions.view is before

@@ -1,7 +1,7 @@
-"""A commit that fails between its steps, in compiled code: all or nothing, and the next one works.
+"""A commit that fails between its steps, in compiled code: all or nothing, and the next commit works.
 
-tests/crash does the same at each line of the commit, where it is interpreted. Here the error comes from the log, which
-always is: before it has the commit, or after.
+tests/crash does the same at each line of the interpreted commit. Here the error is raised in the log, which is always
+interpreted, before or after it has the commit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An interrupt in the middle of compiled work leaves nothing registered, and no commit half done.
+"""An interrupt in the middle of compiled code leaves nothing registered, and no commit half done.
 
 Signals are handled between the instructions of interpreted code. Compiled code has none, so an interrupt reaches it
-only through what it calls: here the clock, which a begin and a commit ask for the time. What else it calls is
-interrupted in tests/crash, at every instruction.
+only through the functions that it calls: here the clock, which a begin and a commit ask for the time. tests/crash
+interrupts the other functions, at every instruction.
 """
 
 from __future__ import annotations
