@@ -1,9 +1,9 @@
 """``python -m tests.rdflib_suite CHECKOUT [ARGUMENTS OF PYTEST]``: rdflib's tests on Memory and on Lowtide.
 
-CHECKOUT is a directory with rdflib's sources, of the version that is installed. The tests of stores, graphs, datasets,
-namespaces, transactions and SPARQL are run, with W3C's for SPARQL 1.0 and 1.1; on each store that takes a minute or
-two. What differs between the two stores is listed. The status is 1 if a test passes on Memory alone that is not among
-the known differences, or if a run does not end in time.
+CHECKOUT is a directory with rdflib's sources, of the version that is installed. It runs the tests of stores, graphs,
+datasets, namespaces, transactions and SPARQL, and W3C's tests of SPARQL 1.0 and 1.1, which takes a minute or two per
+store. The differences between the two stores are listed. The status is 1 if a test passes only on Memory and is not
+a known difference, or if a run does not end in time.
 """
 
 from __future__ import annotations

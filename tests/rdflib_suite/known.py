@@ -1,4 +1,4 @@
-"""The tests of rdflib 7.6 that pass on its Memory store and not on Lowtide, and why; docs/rdf.md lists them, too."""
+"""The tests of rdflib 7.6 that pass on its Memory store and not on Lowtide, and why. docs/rdf.md lists them too."""
 
 from __future__ import annotations
 

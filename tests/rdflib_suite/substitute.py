@@ -1,8 +1,7 @@
-"""A plugin of pytest that puts Lowtide's store in the place of rdflib's Memory, and keeps what became of each test.
+"""A pytest plugin that replaces rdflib's Memory with Lowtide's store, and records the outcome of each test.
 
-rdflib's tests make graphs by ``Graph()``, which takes the store named ``default``, and by ``Memory()``. Both are
-replaced before a test is imported. Each such store has quads of its own in one store of Lowtide, in a
-temporary directory.
+rdflib's tests make graphs with ``Graph()``, which takes the store named ``default``, and with ``Memory()``. Both are
+replaced before a test is imported. Each such store has its own quads in one Lowtide store in a temporary directory.
 """
 
 from __future__ import annotations
