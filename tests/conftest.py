@@ -105,8 +105,8 @@ _finished = itertools.count(1)
 
 
 def _freeze() -> None:
-    """Take what is there out of the sight of the cyclic collector. Thousands of tests, their modules and the reports of
-    those that were run stay to the end: a collection, of which tests ask for thousands, would go through all of it."""
+    """Exclude all existing objects from Python's cyclic collector. Thousands of tests, their modules and the reports of
+    finished tests stay to the end, and tests ask for thousands of collections, which would each visit all of them."""
     gc.collect()
     gc.freeze()
 
