@@ -1,4 +1,4 @@
-"""The background thread: woken from anywhere, never twice at a time, and nothing is forgotten (G5, G8)."""
+"""The background thread: any thread may wake it, jobs never overlap, and no wake-up is lost (G5, G8)."""
 
 from __future__ import annotations
 

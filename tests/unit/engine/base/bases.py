@@ -1,4 +1,4 @@
-"""Bases in directories of their own, in memory where the system has room for files there."""
+"""Makes bases, each in its own directory, in memory if the system has room for files there."""
 
 from __future__ import annotations
 

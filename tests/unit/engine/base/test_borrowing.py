@@ -1,4 +1,4 @@
-"""One base per process and directory, whoever reads or owns it."""
+"""One base per process and directory, shared by its readers and its owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = 1 << 24
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory with a base in it that nobody has open."""
+    """A directory with a base that is not open."""
     with temporary_directory() as path:
         base = Base(path, SIZE, create=True)
         base.initialise(STORE_ID)

@@ -1,4 +1,4 @@
-"""A stretch of an LMDB table is exactly the next so many entries of a range, in either direction (I3)."""
+"""A chunk of an LMDB table is exactly the next n entries of a range, in either direction (I3)."""
 
 from __future__ import annotations
 

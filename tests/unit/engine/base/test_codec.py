@@ -1,4 +1,4 @@
-"""Keys, timestamps and rows compare as bytes exactly as what they stand for (I3, G4)."""
+"""Encoded keys, timestamps and rows sort as bytes exactly like the values (I3, G4)."""
 
 from __future__ import annotations
 

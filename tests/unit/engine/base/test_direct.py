@@ -1,4 +1,4 @@
-"""Rows that go to the base without the log: they are there for every snapshot, and repeating a put changes nothing."""
+"""Rows that are written to the base without the log: every snapshot sees them, and repeating a put changes nothing."""
 
 from __future__ import annotations
 

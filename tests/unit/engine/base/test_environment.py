@@ -1,4 +1,4 @@
-"""The base opens only what is its own, shows each snapshot its rows, and says clearly why it cannot (I3, K1, N3)."""
+"""The base opens only its own files, shows each snapshot its rows, and says why if it cannot (I3, K1, N3)."""
 
 from __future__ import annotations
 

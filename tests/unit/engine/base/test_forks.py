@@ -1,4 +1,4 @@
-"""A forked child never touches its parent's environment, and may open the same files anew."""
+"""A forked child never touches its parent's environment, and may open the same files itself."""
 
 from __future__ import annotations
 

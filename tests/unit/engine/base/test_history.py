@@ -1,4 +1,4 @@
-"""The history finds the version of a key at a time, absences in between included, and its two tables agree (I2, G4)."""
+"""The history finds the version of a key at a timestamp, including absences, and its two tables agree (I2, G4)."""
 
 from __future__ import annotations
 

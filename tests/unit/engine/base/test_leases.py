@@ -1,4 +1,4 @@
-"""Leases: taken, renewed, removed and expired, each in one transaction, under a clock that the test moves."""
+"""Leases: taken, renewed, removed and expired, each in one transaction, with a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -259,8 +259,8 @@ def test_the_owner_of_a_pin_is_described_by_process_program_and_line() -> None:
 
 
 def test_what_is_refused_waits_for_nobody_who_reads_the_base_for_long(base: Base, leases: Leases) -> None:
-    """verify and backups hold ``steady`` for minutes; whoever waited for it inside a write would keep all writers out,
-    and their leases would run out."""
+    """verify and backups hold ``steady`` for minutes. A thread that waited for it inside a write would block all
+    writers, and their leases would expire."""
     taken = leases.take("p", 10)
 
     def outcomes() -> list[str]:
@@ -302,7 +302,7 @@ def test_a_renewal_is_judged_by_when_it_was_asked_for(
 
 
 def test_what_is_refused_leaves_nothing_behind(leases: Leases, clock: ManualClock) -> None:
-    """Its transaction is committed, since that waits for nobody: nothing may have been written before."""
+    """Its transaction is committed, since a commit never waits. So nothing may have been written before."""
     old = leases.take("p", 10)
     clock.advance(10)
     with pytest.raises(SnapshotExpired):

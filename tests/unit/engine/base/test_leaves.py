@@ -1,4 +1,4 @@
-"""Leaf pages that are decoded without LMDB give what a cursor gives (I3), and a damaged one does no harm (K8)."""
+"""Leaf pages that are decoded without LMDB give what a cursor gives (I3). A damaged page does no harm (K8)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_many_large_values_end_a_stretch_early(base: Base) -> None:
 
 
 def test_a_read_whose_transaction_ended_meanwhile_is_repeated(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The map grows while pages are read, and all pages are written anew: what was read must not be returned."""
+    """The map grows while pages are read, which ends the transaction: what was read must not be returned."""
     fill(base, {PREFIX + b"%04d" % number: (1, b"old" * 30) for number in range(2000)})
     base.history_below = 0
     leaves = leaf_file(base)

@@ -1,4 +1,4 @@
-"""The map grows as often as it takes, and reads that are cut short by it begin again (K3, K8)."""
+"""The map grows as often as necessary, and reads that this interrupts are repeated (K3, K8)."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_reads_that_are_cut_short_by_growing_begin_again() -> None:
 
 
 class Announcing:
-    """The lock of the writers, which tells that somebody asks for it."""
+    """The lock of the writers. Sets an event when a thread asks for it."""
 
     def __init__(self, lock: threading.Lock, asked: threading.Event) -> None:
         self._lock = lock

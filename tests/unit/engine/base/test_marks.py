@@ -1,4 +1,4 @@
-"""Marks: the newest commit of each keyspace, believed only as far as every checkpoint has kept them."""
+"""Marks: the newest commit of each keyspace, trusted only as far as every checkpoint has maintained them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where no process can write, a pin is read without a lock; where only this one cannot, the reader is told why (P4)."""
+"""If no process can write to the medium, a pin is read without a lock. If only this process cannot, the reader gets an
+error that says why (P4)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def test_a_place_that_can_be_written_or_does_not_exist_is_not_read_only(tmp_path
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with two pins, one of which has expired long ago."""
+    """A store with two pins. One of them expired long ago."""
     with lowtide.open(tmp_path / "store", clock=ManualClock(), monitor_interval=3600) as store:
         store.keyspace("k").put(b"a", b"1")
         store.pin("p", ttl=60)

@@ -1,4 +1,4 @@
-"""The outline that LMDB's pages give of a range, beside what counting gives; and files that are no such pages."""
+"""The outline of a range from LMDB's pages, compared with counts, and files that are not LMDB pages."""
 
 from __future__ import annotations
 

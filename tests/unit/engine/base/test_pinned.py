@@ -1,4 +1,4 @@
-"""Reading at a pin: base and history as they were, or SnapshotExpired; never anything else."""
+"""Reading at a pin gives base and history as they were, or SnapshotExpired, and never anything else."""
 
 from __future__ import annotations
 

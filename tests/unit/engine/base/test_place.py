@@ -1,4 +1,4 @@
-"""A base whose directory another one has taken: readers and writers follow, and never mix the files of two."""
+"""A base that was replaced by another in its directory: readers and writers follow, and never mix files of the two."""
 
 from __future__ import annotations
 

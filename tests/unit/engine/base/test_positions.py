@@ -1,4 +1,4 @@
-"""The consumers' positions: each call is one transaction, and says whether the consumer was there."""
+"""The consumers' positions: each call is one transaction, and returns whether the consumer existed."""
 
 from __future__ import annotations
 

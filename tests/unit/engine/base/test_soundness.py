@@ -1,7 +1,7 @@
-"""The examination of the pages of a base that is in use: it never takes a sound file for a damaged one (K5).
+"""The examination of the pages of a base that is in use never takes a sound file for a damaged one (K5).
 
-The examination reads the file without LMDB, while this process and others commit. It must read the one state that its
-LMDB transaction holds, and what it finds must be there a second time before the store believes it.
+The examination reads the file without LMDB, while this process and others commit. It must read the state that its LMDB
+transaction holds. A fault counts only if a second examination finds it as well.
 """
 
 from __future__ import annotations

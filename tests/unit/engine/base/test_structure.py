@@ -1,4 +1,4 @@
-"""The pages of LMDB's file, examined without LMDB: sound files have no fault, and each kind of damage is one (K5)."""
+"""The pages of LMDB's file, examined without LMDB: sound files have no fault, and each kind of damage is found (K5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applying a checkpoint: all of it in one LMDB transaction, or nothing; and once only (K2, K3, K4)."""
+"""Applying a checkpoint: all of it in one LMDB transaction, or nothing, and only once (K2, K3, K4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a checkpoint beside commits: its steps, its failures, and who makes it (K3, G5)."""
+"""Running a checkpoint beside commits: its steps, its failures, and which thread or process makes it (K3, G5)."""
 
 from __future__ import annotations
 

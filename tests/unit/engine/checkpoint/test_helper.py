@@ -1,4 +1,5 @@
-"""The helper process: it is asked with a request, answers with a response, and its loss is told apart (K3, K4)."""
+"""The helper process: it answers each request with a response, and its death is distinguished from an error (K3,
+K4)."""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def check_applied(files: Files) -> None:
     """That the three commits were applied for a reader and a writer at 1."""
     base = files.base()
     assert rows_of(base) == {A: encode_row(3, b"a3"), B: encode_tombstone(3)}
-    # Nobody sees the version at 2, so it is not even read into a chain: the one before it ends where the next begins.
+    # No snapshot sees the version at 2, so it is not even read into a chain: the one before it ends where the next one
+    # begins.
     assert kept_by(base) == {Interval(1, 3, A): b"a1", Interval(1, 3, B): b"b1"}
     assert tombstones_of(base) == [(3, B)]
     assert base.saved_keyspaces() == [("fruit", PREFIX)]

@@ -58,7 +58,7 @@ def test_what_a_live_snapshot_sees_moves_to_the_history(
 
 
 def test_where_the_chain_was_pruned_the_interval_ends_at_the_next_version_that_is_left() -> None:
-    """The version at 5 went because nobody lives in [5, 9), and nobody ever will: to end at 9 is as good."""
+    """The version at 5 went because no snapshot lives in [5, 9), and none ever will. So the interval may end at 9."""
     assert intervals(plan([(9, b"new")], encode_row(3, b"base"), live=(4,))) == {(3, 9): b"base"}
 
 

@@ -1,4 +1,4 @@
-"""Who holds what: a version is counted for a holder iff its timestamp alone still sees it (O1, invariant 6)."""
+"""The account of holders: a version is counted for a holder iff only its timestamp still sees it (O1, invariant 6)."""
 
 from __future__ import annotations
 

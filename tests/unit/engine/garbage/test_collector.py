@@ -1,4 +1,4 @@
-"""When garbage is collected: a little at once, the rest in the background, never in anybody's way (G3, G5)."""
+"""When garbage is collected: a little at once, the rest in the background, without blocking other threads (G3, G5)."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_sweep_that_ran_out_of_budget_goes_on_later(around: Around, monkeypatc
 
 
 def test_a_thorough_collection_looks_at_everything(around: Around) -> None:
-    """Also at what nobody has told it of."""
+    """Also at versions that were never reported to it."""
     around.keep((1, 2), (3, 4), (5, 6))
     around.live = {3}
     assert around.collector.collect() == 0
@@ -243,7 +243,7 @@ def test_a_thorough_collection_looks_at_everything(around: Around) -> None:
 
 
 def test_tombstones_go_up_to_the_oldest_writer(around: Around) -> None:
-    """Without a writer, up to what was published before anybody was asked (C4)."""
+    """Without a writer, up to what was published before the writers were sampled (C4)."""
     fill(around.base, {PREFIX + b"%d" % ts: (ts, None) for ts in (2, 4, 6)})
     around.published = 6
     around.writers = {3}
@@ -379,8 +379,8 @@ def base_is_untouched(around: Around) -> bool:
 
 
 def test_what_is_released_while_a_collection_runs_is_not_forgotten(around: Around) -> None:
-    """The background is woken for it, finds the collector busy and goes to sleep again: whoever was busy must see to
-    it that somebody comes back."""
+    """The background thread is woken for it, finds the collector busy and sleeps again. The running collection must
+    wake it once more."""
     around.keep((1, 2))
     with around.collector._busy:
         around.collector.dropped(1)
@@ -415,7 +415,8 @@ def test_a_wish_that_came_while_a_collection_ran_wakes_the_background_again(
 def test_an_error_is_counted_and_the_next_pass_makes_up_for_it(
     around: Around, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What had ended is not forgotten with the pass that failed; somebody else lives, so nothing goes by itself."""
+    """Ended snapshots are not forgotten with the pass that failed. Another snapshot lives, so nothing is dropped
+    without them."""
     around.keep((1, 2), (5, 6))
     around.live = {5}
     around.collector.dropped(1)

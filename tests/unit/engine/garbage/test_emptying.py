@@ -1,4 +1,4 @@
-"""A keyspace is emptied in the base only if no reader knows it, and the base and the log have nothing else of it."""
+"""A keyspace is emptied in the base only if no reader can see it, and nothing else of it is in the base and the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger knows how many versions of a history are seen and how many are garbage, without a look at them (G4)."""
+"""The ledger knows how many versions of a history are seen and how many are garbage, without reading them (G4)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cells_of(kept: list[Version], who: Living) -> dict[Cell, int]:
 def test_it_counts_what_is_seen_and_what_is_garbage_exactly(
     kept: list[Version], everywhere: set[int], scoped: set[int], data: st.DataObject, kind: str
 ) -> None:
-    """Whoever ends, in whatever order and however many at once."""
+    """Whichever snapshots end, in any order and any number at once."""
     who = living(everywhere, {ONE: scoped}, kind)
     kept = [each for each in kept if who.of(each.prefix).needs(each.begin, each.end)]
     ledger = Ledger()

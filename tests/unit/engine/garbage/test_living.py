@@ -1,4 +1,4 @@
-"""Who lives in which keyspace: snapshots everywhere, pins where they look."""
+"""What is live in which keyspace: snapshots in all of them, pins in the keyspaces that they cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruning a chain: what goes, what stays, and that nothing is copied without need (G1, G4)."""
+"""Pruning a chain: what goes, what stays, and that nothing is copied needlessly (G1, G4)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_chain_of_which_all_is_needed_is_the_very_same_object() -> None:
 
 
 def test_a_tombstone_counts_as_a_version() -> None:
-    """The newest stays as long as the base does not have it; an older one as long as somebody must not see the key."""
+    """The newest stays until the base has it, an older one as long as a live snapshot must not see the key."""
     deleted: Chain = (9, None, (7, b"x", (5, None, (3, b"y", None))))
     assert prune(deleted, Exact((), 20)) == (9, None, None)
     assert prune(deleted, Exact((5,), 20)) == (9, None, (5, None, None))

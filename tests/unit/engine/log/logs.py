@@ -1,4 +1,4 @@
-"""Logs for the tests of this folder, made without a store around them."""
+"""Makes logs without a store, for the tests of this folder."""
 
 from __future__ import annotations
 

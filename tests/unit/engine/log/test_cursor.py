@@ -1,4 +1,4 @@
-"""A cursor shows every commit once, in order, whatever the owner does to the files; or it says that it cannot."""
+"""A cursor shows every commit once, in order, whatever the owner does to the files, or raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The identity of a commit is an optional part of its payload, and survives what the owner changes there."""
+"""The identity of a commit is an optional part of its payload, and survives the owner's changes to the payload."""
 
 from __future__ import annotations
 

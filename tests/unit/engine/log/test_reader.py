@@ -1,4 +1,4 @@
-"""Reading commits from the files, in this process or another, while the log goes on (K3, K5)."""
+"""Reading commits from the files, in this process or another, while the log grows (K3, K5)."""
 
 from __future__ import annotations
 

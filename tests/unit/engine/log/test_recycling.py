@@ -1,4 +1,4 @@
-"""Segments that nobody needs become spares, and spares become segments (K5)."""
+"""Segments that are no longer needed become spares, and spares become segments (K5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def spares(directory: Path) -> list[str]:
 
 
 def fill(log: LogWriter, segments: int) -> None:
-    """Append commits of which each fills most of a segment."""
+    """Append commits that each fill most of a segment."""
     for _ in range(segments):
         append(log, b"%d" % (log.last_ts + 1) * 3500)
 

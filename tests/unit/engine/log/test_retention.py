@@ -1,4 +1,4 @@
-"""What stays of the log, as a rule: no gap, nothing that recovery needs goes, and the caps hold."""
+"""Which segments of the log are kept: there is no gap, recovery has what it needs, and the caps hold."""
 
 from __future__ import annotations
 

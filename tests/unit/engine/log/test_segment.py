@@ -1,4 +1,4 @@
-"""Segments: whose they are, what they hold, and what lies beyond their end (K5)."""
+"""Segments: which store they belong to, what they hold, and what is beyond their end (K5)."""
 
 from __future__ import annotations
 

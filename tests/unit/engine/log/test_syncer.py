@@ -1,4 +1,4 @@
-"""Relaxed durability: synced soon after the first commit that needs it, and not otherwise."""
+"""Relaxed durability: the log is synced soon after the first unsynced commit, and not otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judgement over the log's files, case by case, without a disk (K5)."""
+"""The classification of the log's files at start-up, case by case, without a disk (K5)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def segment(
 
 
 def run(first: int, last: int, lag: int = 1) -> list[tuple[int, int]]:
-    """Commits of which each was on disk when the one ``lag`` later was written: 1 is full durability."""
+    """Commits, each of them on disk when the one ``lag`` later was written. 1 is full durability."""
     return [(ts, max(0, ts - lag)) for ts in range(first, last + 1)]
 
 

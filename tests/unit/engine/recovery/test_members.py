@@ -1,4 +1,4 @@
-"""The table of processes that have a store open: slots end with their holder, and one may have it alone."""
+"""The table of processes that have a store open: slots end with their holder, and one process may be exclusive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a directory: what may become a store, what is one, and what is left of one that was never finished (K5)."""
+"""Opening a directory: which may become a store, which is one, and which is left from an unfinished creation (K5)."""
 
 from __future__ import annotations
 

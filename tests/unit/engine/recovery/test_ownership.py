@@ -1,4 +1,4 @@
-"""The lock of a store: who holds it is said, and only the lock counts (K7)."""
+"""The lock of a store: errors name its holder, and only the lock itself decides (K7)."""
 
 from __future__ import annotations
 

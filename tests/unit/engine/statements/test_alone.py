@@ -1,4 +1,4 @@
-"""A statement that runs alone: without a snapshot, and as if it had one (I1, I3, P2)."""
+"""A statement outside a transaction runs without a snapshot, and reads as if it had one (I1, I3, P2)."""
 
 from __future__ import annotations
 

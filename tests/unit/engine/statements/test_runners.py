@@ -1,4 +1,4 @@
-"""Where statements run: transactions of all five levels, savepoints, snapshots, pins, stores that are only read."""
+"""Where statements run: transactions of all five levels, savepoints, snapshots, pins, and read-only stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements: parts of a transaction that read one instant, and write whole or not at all."""
+"""Statements: parts of a transaction that read one instant, and write everything or nothing."""
 
 from __future__ import annotations
 

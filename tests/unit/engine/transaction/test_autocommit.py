@@ -1,4 +1,4 @@
-"""A keyspace of the store itself: each call is a transaction of its own, and a single write never conflicts."""
+"""A keyspace of the store itself: each call is its own transaction, and a single write never conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of callbacks: in order, one thread at a time, and none is left behind (P5)."""
+"""The queue of callbacks: they run in order, in one thread at a time, and none is left behind (P5)."""
 
 from __future__ import annotations
 

@@ -320,8 +320,8 @@ def test_the_callbacks_of_a_commit_that_wrote_nothing_follow_those_of_commits_be
 
 
 class Owed:
-    """A lock that is somebody's who has not come to run yet: ``locked`` does not know of it, as that of a real lock
-    does not while its new owner waits for the GIL."""
+    """A lock that was handed to a thread that does not run yet. ``locked`` returns False, as for a real lock while its
+    new owner waits for the GIL."""
 
     def __init__(self) -> None:
         self.tried = 0
@@ -346,7 +346,7 @@ class Owed:
 
 
 def test_a_commit_never_stands_in_line_for_the_lock(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is given a lock that it waited for holds it until it has the GIL as well, and the others behind it."""
+    """A thread that is handed a lock while it waits holds it until it has the GIL as well, and so blocks the others."""
     owed = Owed()
     monkeypatch.setattr(parts_of(store).committer, "_lock", owed)
     store.keyspace("k").put(b"a", b"1")

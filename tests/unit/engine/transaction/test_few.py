@@ -1,4 +1,4 @@
-"""What a transaction has read of a range is right when it is asked for again, whatever it wrote meanwhile (I3)."""
+"""What a transaction has read of a range is right when it reads it again, whatever it wrote meanwhile (I3)."""
 
 from __future__ import annotations
 

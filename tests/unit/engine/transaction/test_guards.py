@@ -1,4 +1,4 @@
-"""Guards: what a commit relies on besides what it writes, at every level."""
+"""Guards: keys that a commit relies on without writing them, at every level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies of the five levels, and the names by which they are asked for."""
+"""The policies of the five levels, and the names that select them."""
 
 from __future__ import annotations
 

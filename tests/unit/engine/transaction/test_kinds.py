@@ -1,6 +1,7 @@
-"""What the log says was there before: right also for commits that are not validated, whatever came in between.
+"""What the log records about the previous values: right also for commits that are not validated, whatever was committed
+in between.
 
-Such a commit looks before it has the lock, so it must be told again under it if others changed its keys since.
+Such a commit looks before it has the lock, so it must look again under the lock if others have changed its keys since.
 """
 
 from __future__ import annotations

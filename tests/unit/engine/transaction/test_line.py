@@ -1,4 +1,4 @@
-"""The line: who has its turn, who gives way, and that nothing waits for ever (I11)."""
+"""The line of retries: which transaction has its turn, which give way, and that none waits for ever (I11)."""
 
 from __future__ import annotations
 

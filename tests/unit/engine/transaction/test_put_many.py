@@ -1,4 +1,4 @@
-"""Many keys in one call: the same as as many puts, all or none."""
+"""Many keys in one call: the same as separate puts, but all or none."""
 
 from __future__ import annotations
 

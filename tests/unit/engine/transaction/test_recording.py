@@ -1,4 +1,4 @@
-"""Which version a recorded transaction is said to have seen."""
+"""Which version a recording says that a transaction has seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry: what is drawn, what is held, and the horizons that are read from it (G2, I12, design decision 6)."""
+"""The registry: which timestamps are drawn and held, and the horizons computed from it (G2, I12, design decision 6)."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_snapshot_of_the_future_is_refused() -> None:
 
 def test_it_does_not_lean_on_one_that_is_still_being_drawn(store: lowtide.Store) -> None:
     """A begin has drawn commit 1 and set its entry, but 2 was committed, checkpointed and collected in between: nothing
-    of 1 is left, and the begin will draw anew. In that moment its entry holds nothing."""
+    of 1 is left, and the begin will draw again. At that moment its entry holds nothing."""
     keyspace, registry = store.keyspace("k"), parts_of(store).registry
     keyspace.put(b"x", b"old")
     store.checkpoint()

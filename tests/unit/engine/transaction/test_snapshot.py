@@ -1,4 +1,4 @@
-"""Snapshots: one instant, read by any thread, by name of a commit if somebody holds it (I1, I12)."""
+"""Snapshots: one instant, read by any thread, or the instant of a given commit if it is held (I1, I12)."""
 
 from __future__ import annotations
 

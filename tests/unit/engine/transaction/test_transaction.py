@@ -223,7 +223,7 @@ def test_run_repeats_only_what_may_succeed_when_repeated(store: lowtide.Store) -
 
 
 def test_run_repeats_work_that_itself_raised_a_transient_error(store: lowtide.Store) -> None:
-    """A snapshot that has expired, say: the work is done anew from a new beginning."""
+    """For example an expired snapshot: the work is repeated in a new transaction."""
     calls = []
 
     def work(tx: lowtide.Transaction) -> str:

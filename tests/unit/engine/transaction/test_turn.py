@@ -1,4 +1,4 @@
-"""Who has its turn commits without a conflict, and everyone else after it."""
+"""A transaction that has its turn commits without a conflict, and all others commit after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation: what is remembered of recent commits, and that both ways of validating give the same verdict (C4, C7)."""
+"""Validation: what is remembered of recent commits, and that both methods of validation agree (C4, C7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys at which a commit gives way: those that others changed are left out, and the rest is committed."""
+"""Keys that a commit yields: those that others changed are left out, and the rest is committed."""
 
 from __future__ import annotations
 

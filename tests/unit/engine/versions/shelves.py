@@ -1,4 +1,4 @@
-"""The version store and the base, driven by hand, beside a model of what every timestamp sees."""
+"""Drives the version store and the base step by step, beside a model of what every timestamp sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that were changed after an instant, wherever their versions are."""
+"""The keys that changed after an instant, wherever their versions are."""
 
 from __future__ import annotations
 

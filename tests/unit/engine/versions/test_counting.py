@@ -1,4 +1,4 @@
-"""Counts by pages and layers are those of a scan, whatever was written, deleted, checkpointed and pinned before."""
+"""Counts by pages and layers equal those of a scan, whatever was written, deleted, checkpointed and pinned before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan costs does not depend on how many keys were deleted before it: keys and rows are counted, not time."""
+"""The cost of a scan does not depend on how many keys were deleted before it. Keys and rows are counted, not time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""About how many keys a range has: exact if they are few, near enough if they are many. And reads of keys in lists."""
+"""Estimates of how many keys a range has: exact if few, close if many. And reads of lists of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gaps of a store: what is noted, what puts cut out, and that nobody waits."""
+"""The gaps of a store: what is noted, what puts cut out, and that no thread waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of gaps against a brute force model: what every key was at every commit."""
+"""The rule of gaps against a brute-force model: the value of every key at every commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The version store keeps exact counts, holds what has more than one version, and moves whole layers (G4, G6, K1)."""
+"""The version store keeps exact counts, knows the keys with more than one version, and moves whole layers (G4, G6,
+K1)."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_publishing_returns_the_keys_that_had_a_version() -> None:
 
 @given(writes, writes)
 def test_publishing_a_commit_again_changes_nothing(first: Writes, second: Writes) -> None:
-    """An interrupt may have cut the publication short anywhere: it is repeated whole, and counted anew."""
+    """An interrupt may have cut the publication short anywhere. It is repeated as a whole, and counted again."""
     store = VersionStore(0)
     store.publish(1, first)
     store.publish(2, second)

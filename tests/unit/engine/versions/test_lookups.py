@@ -1,4 +1,4 @@
-"""The keys behind many prefixes: what scans of these ranges find, wherever the versions are (I3, I4)."""
+"""Lookups of many prefixes find what scans of these ranges find, wherever the versions are (I3, I4)."""
 
 from __future__ import annotations
 

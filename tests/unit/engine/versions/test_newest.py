@@ -1,4 +1,4 @@
-"""Since when a keyspace has not changed: never wrong, whatever checkpoints, restarts and copies pass."""
+"""The commit since which a keyspace has not changed: never wrong, whatever checkpoints, restarts and copies happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys in order, sorted when somebody scans: the same as a sorted set, whenever keys were added (I3)."""
+"""Ordered keys, which are sorted only for a scan, equal a sorted set, whenever keys were added (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own writes under scans: a scan shows them as they were when it began, whatever is written or undone meanwhile."""
+"""Own writes during scans: a scan shows them as they were when it began, whatever is written or undone meanwhile."""
 
 from __future__ import annotations
 

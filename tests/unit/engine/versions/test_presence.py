@@ -1,4 +1,4 @@
-"""What a commit says of the keys that it writes: which of them existed, however that is found out (I3)."""
+"""What a commit records about the keys that it writes: which of them existed, however that is determined (I3)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_key_that_left_a_tombstone_is_told_to_be_new() -> None:
 
 @pytest.mark.parametrize("checkpointed", [True, False])
 def test_the_feed_tells_inserts_of_a_batch_from_updates(checkpointed: bool) -> None:
-    """A batch of many keys, of which some exist, some were deleted and some are new."""
+    """A batch of many keys. Some exist, some were deleted and some are new."""
     with temporary_directory() as directory, lowtide.open(directory / "store", durability="relaxed") as store:
         rows = store.keyspace("k")
         rows.put_many({b"%03d" % number: b"v" for number in range(300)})

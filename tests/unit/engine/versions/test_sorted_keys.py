@@ -1,4 +1,4 @@
-"""A sorted set of keys is the same as a sorted list of them, whatever was added together (I3)."""
+"""A sorted set of keys equals a sorted list of them, whatever was added together (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot sees, out of own writes, chains, base and history: properties against a plain dict (I3, I4, K1)."""
+"""What a snapshot sees of own writes, chains, base and history: properties against a plain dict (I3, I4, K1)."""
 
 from __future__ import annotations
 
