@@ -1,4 +1,4 @@
-"""Several operations in one: counts, errors in PyMongo's form, ordered and not, in one transaction."""
+"""Bulk writes: counts, errors in PyMongo's form, ordered and unordered, in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents say of the time comes from the store's clock."""
+"""Times in documents come from the store's clock."""
 
 from __future__ import annotations
 

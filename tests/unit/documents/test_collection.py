@@ -1,4 +1,4 @@
-"""The methods that write: arguments, results and errors as PyMongo has them, each statement whole or not at all."""
+"""The methods that write: arguments, results and errors as in PyMongo, and each statement is atomic."""
 
 from __future__ import annotations
 

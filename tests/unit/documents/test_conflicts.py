@@ -1,4 +1,4 @@
-"""Conflicts in the words of documents: what the key of a conflict stands for."""
+"""Conflicts in terms of documents: what the key of a conflict stands for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors: what they give, what may be set before they begin, and which instant they hold for how long."""
+"""Cursors: what they return, what may be set before they start, and which instant they hold for how long."""
 
 from __future__ import annotations
 

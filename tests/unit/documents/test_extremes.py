@@ -1,4 +1,4 @@
-"""What is too deep or too long is refused in words, by the store's own errors."""
+"""Values that are too deep or too long are refused with the store's own errors."""
 
 from __future__ import annotations
 

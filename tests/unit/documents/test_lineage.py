@@ -1,4 +1,4 @@
-"""Where the changes of a collection are: in its keyspaces, one after the other, and where they end."""
+"""Where the changes of a collection are: in its keyspaces, one after another, and where each ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collections themselves: indexes made and dropped, schemas, renaming, dropping, listing."""
+"""Management of collections: creating and dropping indexes, schemas, renaming, dropping, listing."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ LEVELS = ["read_committed", "snapshot_read", "snapshot", "serializable"]
 def test_in_a_transaction_it_fails_if_somebody_writes_meanwhile(
     store: lowtide.Store, level: str, manage: Any, change: Any
 ) -> None:
-    """Whoever commits first: nobody's document is without its entries, and nothing is left of what was dropped."""
+    """Whichever commits first: every document has its index entries, and nothing is left of what was dropped."""
     for manager_first in (False, True):
         users = fill(store, name=f"users{manager_first}")
         users.create_index("city")

@@ -1,4 +1,4 @@
-"""Methods and arguments are PyMongo's: what people know works, and nothing else hides under the same name."""
+"""Methods and arguments are PyMongo's: what PyMongo users know works, and no name means something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DuckDB of a process: opened once, a connection of its own for each query, one per process after a fork."""
+"""The DuckDB instance of a process: opened once, with a connection for each query, and a new one after a fork."""
 
 from __future__ import annotations
 

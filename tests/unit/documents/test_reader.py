@@ -1,4 +1,4 @@
-"""A look at a collection: documents by a plan, each once, in order, fetched no further than is asked for."""
+"""Reading a collection: documents by a plan, each once, in order, fetched only as far as requested."""
 
 from __future__ import annotations
 

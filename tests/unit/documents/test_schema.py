@@ -1,4 +1,4 @@
-"""A JSON Schema says what a collection's documents look like, and where one does not."""
+"""A JSON Schema defines what a collection's documents look like, and errors say where a document does not match."""
 
 from __future__ import annotations
 

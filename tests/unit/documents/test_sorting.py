@@ -1,4 +1,4 @@
-"""Sorting: the forms of a sort, arrays and missing fields, and that its order is that of values."""
+"""Sorting: the forms of a sort, arrays and missing fields, and that it uses the comparison order of values."""
 
 from __future__ import annotations
 

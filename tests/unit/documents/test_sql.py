@@ -1,4 +1,4 @@
-"""SQL over the collections of a source: which it reads, which columns of them, and what it refuses."""
+"""SQL over the collections of a source: which collections and columns it reads, and what it refuses."""
 
 from __future__ import annotations
 

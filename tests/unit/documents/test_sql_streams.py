@@ -1,4 +1,4 @@
-"""SQL reads no more of a collection than it needs, and finds the same as over tables of all documents."""
+"""SQL reads only what it needs of a collection, and finds the same as over tables of all documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents and their index entries: written and refused together, and always as a fresh build makes them."""
+"""Documents and their index entries: written and refused together, and always equal to those of a new build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of documents: what is written is read back, and what cannot be read is named with its place."""
+"""Files of documents: what is written is read back, and errors name the place that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files, whoever wrote them."""
+"""Parquet files, of Lowtide and of other writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is found by its name, and comes to be whole or not at all."""
+"""The format of a file is found by its name, and a file is written completely or not at all."""
 
 from __future__ import annotations
 

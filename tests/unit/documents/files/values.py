@@ -1,4 +1,4 @@
-"""Documents of every kind of value, for properties."""
+"""Documents with every kind of value, for property tests."""
 
 from __future__ import annotations
 

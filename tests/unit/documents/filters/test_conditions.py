@@ -1,4 +1,4 @@
-"""What a planner is told: conditions that every matching document satisfies, branches, and whether that is all."""
+"""What filters tell a planner: conditions that every match satisfies, branches, and whether these are sufficient."""
 
 from __future__ import annotations
 

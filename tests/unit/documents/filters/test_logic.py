@@ -1,4 +1,4 @@
-"""Laws that filters obey, whatever is asked of whichever document."""
+"""Laws that filters obey, for every filter and every document."""
 
 from __future__ import annotations
 

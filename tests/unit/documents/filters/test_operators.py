@@ -1,4 +1,4 @@
-"""Every operator against a table of cases, with the odd ones: null and missing, arrays of arrays, mixed types."""
+"""Every operator against a table of cases, including edge cases: null, missing, arrays of arrays, mixed types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which element of an array a document matches, for the positional ``$``."""
+"""The element of an array that makes a document match, for the positional ``$``."""
 
 from __future__ import annotations
 

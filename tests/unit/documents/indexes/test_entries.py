@@ -1,4 +1,4 @@
-"""Which entries a document has in an index: missing fields, arrays, several parts, what is too long."""
+"""Which entries a document has in an index: missing fields, arrays, compound keys, values that are too long."""
 
 from __future__ import annotations
 

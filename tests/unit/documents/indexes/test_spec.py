@@ -1,4 +1,4 @@
-"""What an index is: the forms of its keys, its name, what it shows of itself."""
+"""The specification of an index: the forms of its keys, its name, and the information that it shows."""
 
 from __future__ import annotations
 

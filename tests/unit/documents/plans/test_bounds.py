@@ -1,4 +1,4 @@
-"""Where the values lie that satisfy a condition: told by hypothesis for every operator and kind of value."""
+"""The bounds of the values that satisfy a condition, checked by hypothesis for every operator and kind of value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans and entries together: what a plan reads of an index leads to every document that matches, without a store."""
+"""Plans and entries together, without a store: what a plan reads of an index leads to every document that matches."""
 
 from __future__ import annotations
 

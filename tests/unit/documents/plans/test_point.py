@@ -1,4 +1,4 @@
-"""Points: which filters ask for one value of one field, and are answered without a plan."""
+"""Points: filters that ask for one value of one field, and are answered without a plan."""
 
 from __future__ import annotations
 

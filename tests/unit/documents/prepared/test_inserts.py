@@ -1,4 +1,4 @@
-"""Documents that are prepared by column are as if prepared one by one, or are left to that."""
+"""Documents that are prepared by column equal those that are prepared one by one, or fall back to that."""
 
 from __future__ import annotations
 

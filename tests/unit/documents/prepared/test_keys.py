@@ -1,4 +1,4 @@
-"""The written function makes the entry that the general code makes, or says that there are several."""
+"""The generated function makes the entry that the general code makes, or reports that there are several."""
 
 from __future__ import annotations
 

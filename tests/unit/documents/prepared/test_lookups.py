@@ -1,4 +1,4 @@
-"""A prepared plan is the planner's plan, whatever values the shape was learned from and whatever values it gets."""
+"""A prepared plan equals the planner's plan, whatever values the shape was learned from and whatever values it gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spliced document is what encoding the changed one gives, or there is none; bytes of other fields never change."""
+"""A spliced document equals the encoding of the changed one, or there is none. Bytes of other fields never change."""
 
 from __future__ import annotations
 

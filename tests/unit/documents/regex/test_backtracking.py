@@ -1,4 +1,4 @@
-"""Regular expressions: those for which ``re`` would take exponential time are asked in another way, with one answer."""
+"""Regular expressions that would take exponential time in ``re`` are evaluated in another way, with the same answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_does_not_is_asked_by_re_itself(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", EXPLOSIVE)
 def test_no_text_takes_long(pattern: str) -> None:
-    """Thousands of letters, of which ``re`` would need days for the first fifty. It counts time, but with a margin of
+    """Thousands of letters. ``re`` would need days for the first fifty. The test measures time, but with a margin of
     many powers of ten."""
     search = search_of(re.compile(pattern))
     began = time.thread_time()

@@ -1,4 +1,4 @@
-"""What an update must look like before it meets any document."""
+"""The form that an update must have, checked before it is applied to any document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every document: inverses undo, some updates need no repeating, and the input stays as it is."""
+"""What holds for every document: inverses undo, some updates are idempotent, and the input is not changed."""
 
 from __future__ import annotations
 

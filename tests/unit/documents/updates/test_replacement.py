@@ -1,4 +1,4 @@
-"""A whole document in place of another one."""
+"""Replacing a whole document with another."""
 
 from __future__ import annotations
 

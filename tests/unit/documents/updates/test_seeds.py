@@ -1,4 +1,4 @@
-"""What an upsert begins with."""
+"""The document that an upsert starts from."""
 
 from __future__ import annotations
 

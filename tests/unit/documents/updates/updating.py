@@ -1,4 +1,4 @@
-"""How the tests of updates apply one, seeing to it that the given document stays as it is."""
+"""Applies an update for the tests, and checks that the given document is not changed."""
 
 from __future__ import annotations
 
