@@ -1,4 +1,4 @@
-"""What a store has open is closed with it, not when Python's cyclic collector comes by."""
+"""File descriptors of a store are closed with it, not later by Python's cyclic collector."""
 
 from __future__ import annotations
 

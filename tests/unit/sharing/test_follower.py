@@ -1,4 +1,4 @@
-"""A store that is read beside its owner, in one process with it: what it sees, and how it goes on without its pin."""
+"""A follower in the process of the owner: what it sees, and how it continues without its pin."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store(open_store: OpenStore, clock: ManualClock) -> lowtide.Store:
 
 @pytest.fixture
 def reader(store: lowtide.Store, open_store: OpenStore, clock: ManualClock) -> lowtide.Store:
-    """Begins anew at every checkpoint of the owner."""
+    """A follower that starts again at every checkpoint of the owner."""
     return open_store(read_only=True, clock=clock, checkpoint_versions=1)
 
 
@@ -76,7 +76,7 @@ def readers_of(store: lowtide.Store) -> int:
 
 
 def test_a_commit_that_is_logged_but_not_published_is_not_shown(store: lowtide.Store, reader: lowtide.Store) -> None:
-    """It may yet fail, or be taken back by a power loss before anybody was told of it."""
+    """It may still fail, or be lost in a power loss before it is acknowledged."""
     assert get(reader) == b"1"
     put(store, b"2")
     with Schedule() as schedule:

@@ -1,4 +1,5 @@
-"""A follower whose pin ran out, because its process stood still or the machine slept: told so, and no worse off."""
+"""A follower whose pin expired, because its process was stopped or the machine slept: old snapshots raise an error, and
+new ones get a new pin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner's inbox: any thread that commits takes what other processes have sent, and none of it is lost or done
+"""The owner's inbox: any thread that commits takes the requests of other processes. No request is lost or executed
 twice, even if that thread is interrupted."""
 
 from __future__ import annotations

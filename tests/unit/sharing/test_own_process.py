@@ -1,4 +1,4 @@
-"""Readers inside the owner's own process: they share its base, and neither's end is the other's."""
+"""Readers inside the owner's own process: they share its base, and closing one does not close the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner's ear: what is asked is answered, whatever else comes in over the socket."""
+"""The owner's service: requests are answered, whatever else comes in over the socket."""
 
 from __future__ import annotations
 

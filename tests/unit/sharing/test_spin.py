@@ -1,4 +1,4 @@
-"""How the answer to a commit is waited for: by looking for it first, for as long as that pays."""
+"""Waiting for the answer to a commit: by polling first, for as long as that pays."""
 
 from __future__ import annotations
 

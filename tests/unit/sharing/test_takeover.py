@@ -1,4 +1,4 @@
-"""Asking the owner or taking the store over; an owner that is closing does not answer any more."""
+"""Asking the owner, or taking the store over. An owner that is closing no longer answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.clocks import ManualClock
 def test_an_owner_that_is_closing_answers_nobody_any_more(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer would be that the store is closed, which is no news to somebody who can take it over."""
+    """The answer would be that the store is closed, which does not help a process that can take it over."""
     store = open_store()
     owner = reach_owner(store.path)
     assert owner is not None

@@ -1,4 +1,4 @@
-"""Jobs, made as a driver and its tasks make them."""
+"""Makes jobs as a driver and its tasks do."""
 
 from __future__ import annotations
 

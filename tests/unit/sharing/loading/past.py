@@ -1,4 +1,4 @@
-"""A collection's past, by chance: writes, and bulk loads beside them; and what it had at each commit."""
+"""A random past of a collection: writes, concurrent bulk loads, and the content at each commit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Past:
         self.loads.append(ts)
 
     def happen(self) -> None:
-        """Some writes and loads, of which the last two are a load and a write."""
+        """Run some writes and loads. The last two are a load and a write."""
         for _ in range(8):
             (self.load if self.chance.randrange(3) == 0 else self.write)()
         self.load()

@@ -1,4 +1,4 @@
-"""A bulk load leaves what one transaction would, beside whoever writes, or nothing at all."""
+"""A bulk load leaves what one transaction would, whatever is written concurrently, or nothing at all."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_one_whose_collection_is_changed_under_it_begins_anew(
 
 
 def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round of the last transaction meets a commit of somebody else, some more than it takes in itself."""
+    """Each round of the last transaction meets commits of others, some with more than it takes in itself."""
     store["c"].create_index("n")
     store["c"].insert_many(numbered(*range(30)))
     original = BulkLoad._swap

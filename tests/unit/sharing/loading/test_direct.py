@@ -1,4 +1,4 @@
-"""A load that writes straight to the base: no reader misses a row or sees one too early, whenever it is cut short."""
+"""A load that writes directly to the base: no reader misses a row or sees one too early, whenever it is cut short."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A bulk load is in the change feed what it did to the documents: a replica that applies the changes has them all, from
-every commit to every other one."""
+"""The change feed shows a bulk load as its changes to documents: a replica that applies them is equal to the source,
+from every commit to every other one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 class Seen(NamedTuple):
-    """A change, whoever tells of it."""
+    """A change, independent of which interface reported it."""
 
     kind: str
     id: int
@@ -48,7 +48,7 @@ def seen(change: Change) -> Seen:
 
 
 def replayed(start: dict[int, dict[str, Any]], changes: Iterable[Any], images: bool) -> dict[int, dict[str, Any]]:
-    """What a replica has after these changes, each of which must fit what it had."""
+    """What a replica has after these changes. Each change must fit what it had before."""
     found = dict(start)
     for change in changes:
         assert (change.id in found) == (change.kind != "insert"), change

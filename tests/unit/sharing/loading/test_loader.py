@@ -1,4 +1,4 @@
-"""A job does all that it says in one commit, once, or nothing."""
+"""A job is applied completely in one commit, once, or not at all."""
 
 from __future__ import annotations
 

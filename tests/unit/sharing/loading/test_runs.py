@@ -1,4 +1,4 @@
-"""Staged documents are read in the order of their keys, whatever the order in which they were staged."""
+"""Staged documents are read in key order, in whatever order they were staged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staged files count only if their job says so, and go with their driver."""
+"""Staged files count only if their job names them, and are removed with their driver."""
 
 from __future__ import annotations
 

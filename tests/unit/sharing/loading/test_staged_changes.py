@@ -1,4 +1,4 @@
-"""Changes that are applied: each document is as the last of its changes has left it, in one commit."""
+"""Staged changes are applied in one commit: each document is as its last change left it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pins that are for one process: gone with it at the owner's next look, whatever time they had left."""
+"""Pins that are bound to one process: removed at the owner's next check after it ends, whatever time they had left."""
 
 from __future__ import annotations
 

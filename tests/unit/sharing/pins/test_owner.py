@@ -1,4 +1,4 @@
-"""Pins of an open store: what they hold, when they let go, and what can be read at them."""
+"""Pins of an open store: what they hold, when they release it, and what can be read at them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared pins: found or taken in one transaction, and gone with their last user."""
+"""Shared pins: found or taken in one transaction, and removed with their last user."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.conftest import OpenStore
 
 @pytest.fixture
 def path(open_store: OpenStore) -> Path:
-    """A store with a pin that nobody has open."""
+    """A store that is not open, with a pin."""
     store = open_store()
     store.keyspace("k").put(b"x", b"1")
     store.pin("p", ttl=1000)
