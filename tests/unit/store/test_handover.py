@@ -1,4 +1,4 @@
-"""A job is done by whoever owns the store, or by who asks if nobody does; killed or stopped owners lose nothing."""
+"""The owner of the store executes a job, or the caller if there is no owner. Killed or stopped owners lose nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kinds of data: one alone writes its keyspaces, users see no full keys, and a folder and a line add a new one."""
+"""Kinds of data: only a kind itself writes its keyspaces, users see no full keys, and a new kind takes a folder and a
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a recording: what is written, when, in which order, and what a kill or a full disk leaves of it."""
+"""The file of a recording: what is written, when and in which order, and what a kill or a full disk leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large import by several processes leaves what the usual way would, and its errors are the same."""
+"""A large import by several processes gives the same result and the same errors as the usual path."""
 
 from __future__ import annotations
 

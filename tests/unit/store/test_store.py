@@ -1,4 +1,4 @@
-"""The store itself: what keeps it open, and which paths it takes."""
+"""The store itself: what keeps it open, and which paths it accepts."""
 
 from __future__ import annotations
 
