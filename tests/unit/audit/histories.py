@@ -1,4 +1,4 @@
-"""Short words for histories that are made by hand, and the anomalies as the smallest histories that show them."""
+"""Short functions to write histories by hand, and for each anomaly the smallest history that shows it."""
 
 from __future__ import annotations
 

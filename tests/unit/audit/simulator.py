@@ -1,6 +1,6 @@
-"""A tiny store in memory that runs transactions step by step, at a level or with a fault, and writes a history.
+"""A tiny in-memory store that runs transactions step by step, at a level or with a fault, and writes a history.
 
-It is as simple as can be, so that what it does is plain: all versions are kept, and a commit is one step.
+It is as simple as possible, so that it is obviously right: all versions are kept, and a commit is one step.
 """
 
 from __future__ import annotations

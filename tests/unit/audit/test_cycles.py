@@ -1,4 +1,4 @@
-"""The cycles that are found are those that a search of everything finds."""
+"""The cycle search finds exactly what an exhaustive search finds."""
 
 from __future__ import annotations
 

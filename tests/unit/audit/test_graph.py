@@ -1,4 +1,4 @@
-"""The edges of sessions and time are few, and say as much as all of them would."""
+"""The reduced edges of sessions and time imply the same order as all of them."""
 
 from __future__ import annotations
 

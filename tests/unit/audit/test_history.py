@@ -1,4 +1,4 @@
-"""Histories are read and written as JSON Lines, and what is wrong with one is said with its line."""
+"""Histories are read and written as JSON Lines, and an error names the wrong line."""
 
 from __future__ import annotations
 

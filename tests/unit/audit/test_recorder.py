@@ -1,4 +1,4 @@
-"""The recorder writes down what transactions do, in memory or in a file, and how they end."""
+"""The recorder records what transactions do and how they end, in memory or in a file."""
 
 from __future__ import annotations
 

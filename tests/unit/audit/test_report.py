@@ -1,4 +1,4 @@
-"""Each anomaly is found in the smallest history that shows it, and not in one that differs by little."""
+"""Each anomaly is found in the smallest history that shows it, and not in one that differs only slightly."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_write_that_merged_with_an_equal_one_overwrote_nothing() -> None:
 
 
 def test_sessions_and_time_order_transactions() -> None:
-    """Whoever comes later in a session must not see less."""
+    """A later transaction of a session must not see less."""
     wrote = tx(1, w("x", 1), version=2)
     first, second = tx(2, r("x", 1), session="s", turn=1), tx(3, r("x", 0), session="s", turn=2)
     assert found(SETUP, wrote, first, second) == ["stale-read"]

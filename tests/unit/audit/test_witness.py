@@ -1,4 +1,4 @@
-"""A witness names the transactions and the keys, and says of each step why it is there."""
+"""A witness names the transactions and the keys, and gives the reason for each step."""
 
 from __future__ import annotations
 
