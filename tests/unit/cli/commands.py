@@ -1,4 +1,4 @@
-"""Running the command line, in this process and in one of its own, and a store to run it on."""
+"""Runs the command line, in this process or in a separate one, and makes a store to run it on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ store.close()
 """An owner that has a snapshot, a pin and a consumer open, and then does what it is told, line by line."""
 
 
-# A runner makes the commands of an application anew for each call, which takes longer than most calls.
+# A runner makes the commands of an application again for each call, which takes longer than most calls.
 typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 

@@ -18,11 +18,11 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unowned(tmp_path: Path) -> Path:
-    """A store with something in it that nobody has open."""
+    """A store with some content that is not open."""
     return make(tmp_path / "store")
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A store with three users that nobody has open."""
+    """A store with three users that is not open."""
     return make_shop(tmp_path / "shop")

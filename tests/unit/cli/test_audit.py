@@ -1,4 +1,4 @@
-"""``lowtide audit`` tells by its exit code whether the level is kept, and shows why in words or JSON."""
+"""The exit code of ``lowtide audit`` says whether the level is kept, and its output shows why, as text or JSON."""
 
 from __future__ import annotations
 

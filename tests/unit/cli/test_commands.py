@@ -1,4 +1,4 @@
-"""Every command, on a store that nobody owns and on one that another process owns."""
+"""Every command, on a store without an owner and on one that another process owns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONCE = ("pin", "unpin", "consumers --remove")
 
 @pytest.fixture(params=["nobody", "another process"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A store that nobody has open, or another process."""
+    """A store that is not open, or that another process has open."""
     path = tmp_path / "store"
     if request.param == "nobody":
         yield make(path)

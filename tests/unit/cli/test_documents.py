@@ -1,4 +1,4 @@
-"""The commands for documents, on a store that nobody owns and beside an owner."""
+"""The commands for documents, on a store without an owner and beside an owner."""
 
 from __future__ import annotations
 

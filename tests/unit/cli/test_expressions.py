@@ -1,4 +1,4 @@
-"""What users write for filters, fields and orders."""
+"""The syntax of filters, fields and sort orders on the command line."""
 
 from __future__ import annotations
 

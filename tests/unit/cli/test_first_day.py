@@ -1,4 +1,4 @@
-"""What a new user meets on the first day: orders as other tools write them, files of other tools, whole help."""
+"""What a new user tries first: sort orders as in other tools, files of other tools, complete help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command and option says what it is, and the documentation has every command."""
+"""Every command and option has a help text, and the documentation has every command."""
 
 from __future__ import annotations
 

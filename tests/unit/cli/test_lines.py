@@ -1,4 +1,4 @@
-"""A line of the shell is cut into words, JSON and quotes among them."""
+"""A line of the shell is split into words, including JSON and quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on a terminal, columns in a pipe, and nothing in either that steers the terminal."""
+"""Tables on a terminal, columns in a pipe, and no control characters of the data in either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lowtide pipeline load`` and ``replicate``: what is wrong is said before Spark is started."""
+"""``lowtide pipeline load`` and ``replicate``: errors are reported before Spark is started."""
 
 from __future__ import annotations
 

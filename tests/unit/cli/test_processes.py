@@ -1,6 +1,6 @@
 """The command beside an owner, after one was killed or stopped, on damaged files, in pipes and in a terminal.
 
-It runs in a process of its own where that is the point: for its exit codes, signals, pipes and terminals.
+It runs in a separate process only where that matters: for exit codes, signals, pipes and terminals.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Terminal:
     def _ended(self) -> bool:
         try:
             self._more()
-        except OSError:  # nobody has the other end open any more
+        except OSError:  # the other end is closed
             return True
         return self.process.poll() is not None
 

@@ -1,4 +1,4 @@
-"""What ``lowtide top`` makes of samples: rates, trends, gaps, and what it says without an owner."""
+"""What ``lowtide top`` computes from samples: rates, trends, gaps, and what it shows without an owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import and export: collections out of files and into them, whole or not at all."""
+"""Import and export of collections: from files and to files, completely or not at all."""
 
 from __future__ import annotations
 
