@@ -1,4 +1,4 @@
-"""Tests of columns run twice: with the quick way for documents that are alike, however few, and without."""
+"""Tests of columns run twice: with the fast path for uniform documents, however few, and without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents to try columns with, and what their columns hold, found from the dicts themselves."""
+"""Documents for the tests of columns, and the expected columns, computed from the dicts themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy by which types are found: a row of it is a test."""
+"""The policy of type inference: each of its rows is a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions of pyarrow, taken apart: what they ask of columns, and the filter of documents that this amounts to."""
+"""Parsing of pyarrow expressions: what they ask of columns, and the equivalent filter of documents."""
 
 from __future__ import annotations
 

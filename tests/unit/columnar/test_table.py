@@ -96,7 +96,7 @@ def test_after_a_surprise_only_what_came_before_is_read_again() -> None:
 
 
 def test_digits_that_were_not_counted_before_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The large integer fits int64, so nobody looked at it; only with the Decimal its digits matter."""
+    """The large integer fits int64, so its digits were not counted. They matter only with the Decimal."""
     monkeypatch.setattr(module, "SAMPLE", 1)
     batches = stored([{"v": 1}, {"v": 10**18}, {"v": Decimal("1E-25")}], 1)
     table = to_table(lambda: batches)

@@ -1,4 +1,4 @@
-"""The quick way for documents that are alike: the same columns as by the general way, or none."""
+"""The fast path for uniform documents: the same columns as the general path, or none."""
 
 from __future__ import annotations
 
