@@ -1,4 +1,4 @@
-"""A read as Spark does it, without Spark: every object crosses to another process, and so is pickled here."""
+"""Reads as Spark does, without Spark. In Spark every object crosses to another process, so it is pickled here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of every kind, and the rows that they are."""
+"""Statements of every kind, and their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams as Spark runs them, without Spark: a checkpoint, batches that may be repeated, restarts and kills."""
+"""Runs streams as Spark does, without Spark: a checkpoint, batches that may be repeated, restarts and kills."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Query:
         self.limit: ReadLimit = self.stream.getDefaultReadLimit()
 
     def restart(self) -> None:
-        """Begin anew from the checkpoint. What was running is just dropped, as by kill -9, but for its files."""
+        """Start again from the checkpoint. What was running is dropped as by kill -9, except for its files."""
         self.stream.stop()
         self.stream = stream(self._made[0], self._made[1], **self._made[2])
 

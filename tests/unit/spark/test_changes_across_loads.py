@@ -1,4 +1,4 @@
-"""Change feeds and streams of a collection that is loaded in bulk: what the load did is in them, as of its commit."""
+"""Change feeds and streams of a collection that is loaded in bulk show the changes of the load, at its commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows become the documents that they say, or an error that names the document and the field."""
+"""Rows become documents, or an error that names the document and the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports: what is written, what is said of it, and what is noticed when it is not whole."""
+"""Exports: what is written, what is reported, and that an incomplete export is detected."""
 
 from __future__ import annotations
 

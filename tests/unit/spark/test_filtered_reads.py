@@ -1,4 +1,4 @@
-"""Filtered reads find exactly what find() finds, each once; what cannot be read is refused before any task."""
+"""Filtered reads find exactly what find() finds, each once. What cannot be read is refused before any task starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of a collection that nobody gave one for."""
+"""The schema of a collection that is read without a given schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that documents do not tell are kept with their collection."""
+"""Types that cannot be inferred from documents are stored with their collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instant of a read: which commit is meant, and who holds it."""
+"""The instant of a read: which commit is meant, and which pin holds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store's place: here and the same one, or a clear word about where it is."""
+"""The location of a store: the same store on this machine, or an error that says where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options: their names in any case, their values as text, and what is said of wrong ones."""
+"""The options: names in any case, values as text, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Into which parts a read is cut: every key is in one of them, once; and which keys the options ask for."""
+"""How a read is partitioned: every key is in exactly one partition. And which keys the options select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements as rows: every kind of term, in parts, by patterns, as of an instant."""
+"""Statements as rows: every kind of term, in partitions, by patterns, at an instant."""
 
 from __future__ import annotations
 

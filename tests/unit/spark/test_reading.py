@@ -1,4 +1,4 @@
-"""The comfortable forms: what they make of Python's values, and the pin of a block."""
+"""The convenience functions: how they convert Python values, and the pin of a ``with`` block."""
 
 from __future__ import annotations
 

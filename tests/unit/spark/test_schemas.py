@@ -1,4 +1,4 @@
-"""Schemas from Spark to Arrow and back: nothing is lost, and JSON text stays known as such."""
+"""Schemas from Spark to Arrow and back: nothing is lost, and JSON text stays marked as such."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where Spark cannot start, and when it can."""
+"""What is reported if Spark cannot start, and when it can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a snapshot by parts, as Spark's tasks do, compared with the collection itself."""
+"""Reading a snapshot in partitions, as Spark's tasks do, compared with the collection itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change feed as a stream: where it begins, what it holds, how it goes on after a restart."""
+"""The change feed as a stream: where it starts, what it holds, and how it continues after a restart."""
 
 from __future__ import annotations
 

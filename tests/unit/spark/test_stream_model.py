@@ -1,5 +1,5 @@
-"""Streams against a model: whatever is committed, planned, repeated, stopped and lost from memory, what the sink has
-is the snapshot and every change after it, once, each key's in commit order."""
+"""Streams against a model: whatever is committed, planned, repeated, stopped and lost from memory, the sink has the
+snapshot and every later change, once, and the changes of each key are in commit order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Streaming(RuleBasedStateMachine):
 
     @rule()
     def write_elsewhere(self) -> None:
-        """More than a segment of the log, which goes if nobody needs it."""
+        """Write more than a segment of the log, which is removed if no consumer needs it."""
         noise = self.store.keyspace("noise")
         for _ in range(25):
             noise.put(b"key", b"x" * 200)
