@@ -1,4 +1,4 @@
-"""What hypothesis makes documents, operators and filters from: few names and values, so that they meet."""
+"""Hypothesis strategies for documents, operators and filters, with few names and values so that they match often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents as they are stored: every value comes back as it was, what cannot be stored is refused by its path."""
+"""The stored form of documents: every value is read back unchanged, and an error names the path of an invalid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that JSON has no word for are written as Extended JSON, and read back as they were."""
+"""Values that JSON cannot represent are written as Extended JSON, and read back unchanged."""
 
 from __future__ import annotations
 

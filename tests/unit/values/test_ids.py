@@ -1,4 +1,4 @@
-"""The ``_id``: which values may be one, and that new ones sort by time and are nobody else's."""
+"""The ``_id``: which values are valid, and that new ones sort by time and are unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of values: their order is the comparison order, none begins another one, each can be inverted."""
+"""Keys of values: their order is the comparison order, none is a prefix of another, and each can be inverted."""
 
 from __future__ import annotations
 
