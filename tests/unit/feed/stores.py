@@ -1,4 +1,4 @@
-"""Stores whose log is short-lived, for the tests of this folder."""
+"""Stores with a short-lived log, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORT: dict[str, Any] = {
 
 
 def fill(store: lowtide.Store, commits: int = 60, keyspace: str = "fruit") -> int:
-    """Commit so often, each time a new key; 60 commits are some three segments. Returns the last commit."""
+    """Make ``commits`` commits, each of a new key. 60 commits fill about three segments. Returns the last commit."""
     entries = store.keyspace(keyspace)
     for _ in range(commits):
         entries.put(b"%06d" % store.stats().last_commit, b"x" * 150)

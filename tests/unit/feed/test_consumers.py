@@ -1,4 +1,4 @@
-"""Named consumers: the log stays for them, within the caps, and they are told when it did not."""
+"""Named consumers: the log is kept for them within the caps, and they get an error if it was not."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_reset_goes_back_to_what_is_kept_and_no_further(open_store: OpenStore)
 
 
 def test_one_that_lost_its_place_keeps_nothing_any_more(open_store: OpenStore) -> None:
-    """What it wants is gone, and it will be told so: to keep the rest for it would fill the disk for nobody."""
+    """What it needs is gone, and it will get an error. Keeping the rest for it would fill the disk for nothing."""
     store = open_store(**SHORT, consumer_bytes=30_000)
     store.consumer("forgotten", since=0)
     fill(store, 400)

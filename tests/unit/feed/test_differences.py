@@ -1,4 +1,4 @@
-"""What a key had before a load and has after it says what the load did to it."""
+"""The values of a key before and after a load determine what the load did to it."""
 
 from __future__ import annotations
 

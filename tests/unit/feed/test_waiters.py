@@ -1,4 +1,4 @@
-"""Nobody sleeps through a commit, and nobody is woken for good without a reason."""
+"""No waiter sleeps through a commit, and none returns without a reason."""
 
 from __future__ import annotations
 

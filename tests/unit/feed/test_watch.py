@@ -1,4 +1,4 @@
-"""Watching: commits as they come, each once, until somebody ends it."""
+"""Watching: commits as they come, each once, until the watch is closed."""
 
 from __future__ import annotations
 
