@@ -1,4 +1,4 @@
-"""The one place where the store learns the time: everything that has an age or waits asks it."""
+"""The clock is the only source of time in the store: everything that has an age or waits asks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real disk behind the seam (P2)."""
+"""The real implementation of the disk interface (P2)."""
 
 from __future__ import annotations
 

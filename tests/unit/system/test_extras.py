@@ -1,4 +1,4 @@
-"""What is not installed is named together with what brings it."""
+"""An error names what is not installed, and the extra that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process, told from every other that had, has or will have its number."""
+"""The identity of a process, distinct from every other process that had, has or will have its process id."""
 
 from __future__ import annotations
 
