@@ -1,4 +1,4 @@
-"""A store with something of everything that can be examined: full segments, tombstones, history, chains, a pin."""
+"""A store with everything that can be examined: full segments, tombstones, history, chains, a pin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A backup opens as it stands and holds what it says; repeated, it copies what is new; strangers are refused."""
+"""A backup opens as it is and holds what it says. A repeated backup copies only what is new. A target that is
+not a backup of the same store is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction gives space back under readers and writers. Other processes: tests/processes/test_compaction.py."""
+"""Compaction frees space beside readers and writers. For other processes see tests/processes/test_compaction.py."""
 
 from __future__ import annotations
 

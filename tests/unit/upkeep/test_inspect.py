@@ -1,4 +1,4 @@
-"""What is inside, in words."""
+"""The inspection of a store as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_versions_of_a_key_are_told_newest_first_with_those_who_see_them(sto
         ("memory", 6, None, True, 0),
         ("memory", 5, 6, False, 6),
         ("base", 4, 5, False, 5),
-        ("history", 1, 4, False, 3),  # what came in between was seen by nobody
+        ("history", 1, 4, False, 3),  # no snapshot saw the versions in between
     ]
     text = str(store.inspect_key("fruit", b"apple"))
     assert "key b'apple' of keyspace 'fruit': 4 versions" in text

@@ -1,4 +1,4 @@
-"""A healthy store verifies clean, whatever goes on; a report can be read and counted."""
+"""A sound store passes verification, whatever runs concurrently. A report can be read and counted."""
 
 from __future__ import annotations
 

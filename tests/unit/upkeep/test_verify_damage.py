@@ -1,4 +1,4 @@
-"""Each invariant, broken alone, is found by the check that is named after it."""
+"""Each invariant that is broken alone is found by the check that is named after it."""
 
 from __future__ import annotations
 
