@@ -1,4 +1,4 @@
-"""Ids of terms: every term comes back, no two terms share an id, and inlined values are in order."""
+"""Ids of terms: every term is restored from its id, no two terms share an id, and inlined values are in order."""
 
 from __future__ import annotations
 

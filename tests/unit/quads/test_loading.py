@@ -1,4 +1,5 @@
-"""Loads of files: the same statements as by the parser's terms, in any batches, beside collections and collisions."""
+"""Loads of files: the same statements as from the parser's terms, in batches of any size, during collections of terms
+and with colliding hashes."""
 
 from __future__ import annotations
 

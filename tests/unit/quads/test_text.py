@@ -1,4 +1,4 @@
-"""The text and the parts of terms: whatever rdflib holds comes back as it was."""
+"""The text and the parts of terms: every term of rdflib is restored unchanged."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Random queries over random graphs, beside rdflib's evaluation over its own store in memory.
+"""Random queries over random graphs, compared with rdflib's evaluation over its own store in memory.
 
 Where rdflib 7.6 departs from the standard, the queries here avoid it or the comparison allows for it:
 
-* ``:p*`` and ``:p?`` give a node twice that is also reached by steps: queries with paths are compared as sets.
-* A path of length zero ends at a constant that no statement has, also where two patterns share the variable at its
-  other end, of which one finds nodes alone: in graphs for queries with paths every node has a statement.
-* MIN and MAX of IRIs are literals: their values are compared as text.
-* AVG leaves out what is not a number instead of failing, and SUM fails the whole query: only numbers are summed.
+* ``:p*`` and ``:p?`` return a node twice if it is also reached by steps. Queries with paths are compared as sets.
+* A path of length zero ends at a constant that no statement has, even if two patterns share the variable at its other
+  end and one of them finds only nodes. In graphs for queries with paths every node has a statement.
+* MIN and MAX of IRIs are literals. Their values are compared as text.
+* AVG leaves out what is not a number instead of failing, and SUM fails the whole query. Only numbers are summed.
 """
 
 from __future__ import annotations

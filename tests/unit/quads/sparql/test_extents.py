@@ -1,4 +1,4 @@
-"""What is read, how much of it, and what is kept for the next reader."""
+"""What a query reads, how much of it, and what is cached for the next reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each operator of the algebra, on data that one can count by hand."""
+"""Each operator of the algebra, on data small enough to count by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing in many threads: rdflib's grammar is one for all of them."""
+"""Parsing in many threads, which share rdflib's one grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of one shape are parsed once, and become the trees that rdflib makes of each."""
+"""Queries of one shape are parsed once, and give the trees that rdflib makes of each."""
 
 from __future__ import annotations
 

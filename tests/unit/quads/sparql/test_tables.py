@@ -1,4 +1,4 @@
-"""The operators over tables that need nothing but numbers."""
+"""The table operators that work on numbers alone."""
 
 from __future__ import annotations
 

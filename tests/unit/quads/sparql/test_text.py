@@ -1,4 +1,4 @@
-"""Tests of strings answer as rdflib's evaluation does."""
+"""String functions give the same answers as rdflib's evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates, as the standard has them."""
+"""Updates, as the standard defines them."""
 
 from __future__ import annotations
 
