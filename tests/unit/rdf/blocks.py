@@ -1,4 +1,4 @@
-"""A transaction that fails at its end; and what rdflib's types do not let pass."""
+"""A transaction that fails at its commit, and calls that rdflib's type hints do not allow."""
 
 from __future__ import annotations
 

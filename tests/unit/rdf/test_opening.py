@@ -78,7 +78,7 @@ def test_graphs_of_one_process_share_a_store(tmp_path: Path) -> None:
     first.close()
     assert list(Graph(second, EX.g)) == [(A, KNOWS, B)]
     second.close()
-    with lowtide.open(tmp_path / "store") as store:  # nobody has it open any more
+    with lowtide.open(tmp_path / "store") as store:  # it is not open any more
         assert store.quads("default").count() == 1
 
 

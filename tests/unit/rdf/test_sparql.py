@@ -1,4 +1,4 @@
-"""SPARQL by way of rdflib's graphs: which graph is the default one, and what rdflib's results can do."""
+"""SPARQL through rdflib's graphs: which graph is the default, and what rdflib's results support."""
 
 from __future__ import annotations
 

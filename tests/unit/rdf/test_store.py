@@ -1,4 +1,4 @@
-"""The plugin's statements, graphs, formulas, prefixes and events, by way of rdflib's graphs."""
+"""The plugin's statements, graphs, formulas, prefixes and events, through rdflib's graphs."""
 
 from __future__ import annotations
 
