@@ -1,4 +1,4 @@
-"""``store.metrics()`` is Prometheus' text format, read here by a parser that forgives nothing; and it is complete."""
+"""``store.metrics()`` is in Prometheus' text format, which a strict parser checks here, and it is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor: it looks every few seconds, survives its own errors, ends at once, and keeps no store alive (O1)."""
+"""The monitor: it checks every few seconds, survives its own errors, stops at once, and keeps no store alive (O1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store says of itself is exact (G4, O1)."""
+"""The statistics of a store are exact (G4, O1)."""
 
 from __future__ import annotations
 
