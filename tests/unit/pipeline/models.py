@@ -1,4 +1,4 @@
-"""A model of loads: rows of text, a mapping, and what a reader of the documentation expects of both."""
+"""A model of loads: rows of text, a mapping, and the result that the documentation promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does with a range of commits, told by what they wrote to the catalog."""
+"""What a run does with a range of commits, decided by what they wrote to the catalog."""
 
 from __future__ import annotations
 

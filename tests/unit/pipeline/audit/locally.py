@@ -1,4 +1,4 @@
-"""The steps of the audit in pieces, one after the other in one process, without Spark."""
+"""Runs the steps of the audit in pieces one after another, in one process, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule by which a history is cut, by itself."""
+"""The rule that decides where a history is cut, by itself."""
 
 from __future__ import annotations
 

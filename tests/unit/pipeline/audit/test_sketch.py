@@ -1,4 +1,4 @@
-"""What the sketch says of all keys at once is what the audit of each key says."""
+"""The sketch says about all keys at once what the audit says about each key."""
 
 from __future__ import annotations
 

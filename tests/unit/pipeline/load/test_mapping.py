@@ -1,4 +1,4 @@
-"""Mappings: what is accepted, what is refused and in which words, and what casts make of values."""
+"""Mappings: what is accepted, what is refused with which error, and how casts convert values."""
 
 from __future__ import annotations
 

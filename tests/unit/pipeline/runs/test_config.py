@@ -1,4 +1,4 @@
-"""The config file of a pipeline: what it may say, and how each mistake is told before anything runs."""
+"""The config file of a pipeline: what it may contain, and that each mistake is reported before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs again and again, on a clock that only the test moves."""
+"""Repeated runs, with a clock that only the test advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that only widen, files that agree, names that any file system takes."""
+"""Columns that only widen, files with consistent types, names that any file system accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy keeps the instants that it names, and a version goes iff none of them sees it."""
+"""The policy keeps the instants that it names, and a version is removed iff none of them sees it."""
 
 from __future__ import annotations
 
