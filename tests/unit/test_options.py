@@ -1,4 +1,4 @@
-"""Options are checked before anything is touched, and an error names the wrong one."""
+"""Options are checked before anything is changed, and an error names the wrong one."""
 
 from __future__ import annotations
 
