@@ -1,7 +1,7 @@
-"""The stores of documents that are compared, each behind the same few calls: one adapter a file.
+"""The document stores that are compared, each behind the same few calls: one adapter per file.
 
-An adapter writes what a careful user of that store would write: dicts go in and dicts come out, by the way that the
-store's own documentation advises.
+An adapter is written as a careful user of that store would write it: dicts go in and dicts come out, as the store's own
+documentation advises.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collections of documents beside other stores of documents: the same work on all, interleaved, as paired ratios."""
+"""Collections compared with other document stores: the same work on all, interleaved, as paired ratios."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def load(place: Place, directory: Path, documents: int, quick: bool) -> Subject:
 
 
 def able(names: Sequence[str], workload: Workload) -> dict[str, Place]:
-    """Those that can do this work, and in which of their stores they do it: reads in the synced one, if there is."""
+    """The stores that can do this work, each with its durability: reads use the synced one, if there is one."""
     found: dict[str, Place] = {}
     for name in names:
         chosen = adapter(name)

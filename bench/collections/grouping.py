@@ -1,4 +1,4 @@
-"""The group by city for stores that have no aggregation: what their users write in Python."""
+"""The group by city for stores without aggregation, as their users write it in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jasonisnthappy, a store of JSON documents. Only what it gets right is asked of it: see ``cannot``."""
+"""jasonisnthappy, a store of JSON documents. It is measured only on what it does correctly: see ``cannot``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of documents as JSON text, with indexes on expressions: the statements, in the SQL that SQLite speaks."""
+"""A table of documents as JSON text, with indexes on expressions: the statements, in SQLite's SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MontyDB over its sqlite storage: PyMongo's methods on documents that are all read for each question."""
+"""MontyDB over its sqlite storage: PyMongo's methods, which read all documents for each query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowtide itself, through the calls that its users make."""
+"""Lowtide itself, through its public API."""
 
 from __future__ import annotations
 

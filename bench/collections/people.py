@@ -1,6 +1,6 @@
 """The documents of the collections that are compared: people, with an index on ``email`` and one on ``rank``.
 
-They are made by arithmetic alone, the same in every run, and fast enough for a million of them.
+They are computed by arithmetic alone, so they are the same in every run, and fast enough for a million of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is asked of a store of documents, and what an adapter says about its own."""
+"""The operations of a document store, and what an adapter declares about its store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Collection(Protocol):
     def insert_one(self, document: Document) -> None: ...
 
     def insert_many(self, documents: Sequence[Document]) -> None:
-        """Insert them all in a single transaction, where the store has such."""
+        """Insert them all in a single transaction, if the store has transactions."""
 
     def find_by_id(self, id: str) -> Document | None: ...
 
     def find_by_email(self, email: str) -> Document | None:
-        """By the index on ``email``, where the store has such."""
+        """By the index on ``email``, if the store has indexes."""
 
     def range_by_rank(self, start: int, stop: int) -> list[Document]:
         """Those of a rank from ``start`` up to ``stop``, by the index on ``rank``, in its order."""
@@ -43,7 +43,7 @@ class Collection(Protocol):
         """For each city a document of its name as ``_id``, the ``count`` of people and the ``total`` balance."""
 
     def settle(self) -> None:
-        """Do the work the store has put off, so that none of it falls into the next store's measurement."""
+        """Do the work that the store has deferred, so that none of it falls into the next store's measurement."""
 
     def close(self) -> None: ...
 

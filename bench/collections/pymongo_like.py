@@ -1,4 +1,4 @@
-"""A collection with PyMongo's methods: what its user writes, whichever store is behind them."""
+"""A collection with PyMongo's methods: the user's code, the same for every store behind it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What the comparison of documents promises, and why a peer is ahead where it is.
+"""The targets of the comparison of documents, and the reasons where a peer is ahead.
 
-Ahead of every store on every line, but for the scan that decodes all documents: there at least nine tenths of sqlite3.
+Lowtide is ahead of every store on every line, except for the scan that decodes all documents: there its rate is at
+least nine tenths of sqlite3's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TinyDB: one JSON file that is read whole for each question and written whole for each change."""
+"""TinyDB: one JSON file, which is read as a whole for each query and written as a whole for each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _add_one = increment("revision")
 
 
 def number_of(id: str) -> int:
-    """Its own ids are numbers, and a document is found by them without a look at the others."""
+    """Its own ids are numbers, and it finds a document by its id without reading the others."""
     return int(id[1:])
 
 

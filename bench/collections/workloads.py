@@ -1,7 +1,7 @@
-"""The work that all stores of documents are compared by, and its timing.
+"""The workloads of the comparison of document stores, and their timing.
 
-A measurement repeats single operations for a given time, or does one that is long by itself once. A clock reading
-falls on every few operations, on each of the slow ones.
+A measurement repeats single operations for a given time, or runs a long operation once. The clock is read after every
+few operations, or after each slow one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WARM_UP = 0.25  # as a share of the measured time
 
 
 class WrongAnswer(Exception):
-    """A store that answers wrongly has no figures worth showing."""
+    """A store gave a wrong answer, so its figures are not shown."""
 
 
 @dataclass
