@@ -1,8 +1,8 @@
-"""The stores that are measured, each behind the same few calls: one adapter a file.
+"""The stores that are measured, each behind the same few calls: one adapter per file.
 
-An adapter writes what a careful user of that store would write, and takes and returns bytes; the workloads encode and
-decode. It sets what the store's own documentation advises; everything else is at the store's default. Where a store
-offers two ways, it gets its faster one.
+An adapter is written as a careful user of that store would write it. It takes and returns bytes; the workloads encode
+and decode. It sets the options that the store's own documentation advises, and leaves all others at their defaults. If
+a store offers two ways, the adapter uses the faster one.
 """
 
 from __future__ import annotations

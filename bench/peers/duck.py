@@ -1,4 +1,4 @@
-"""DuckDB, which is made for analysis: its manual says that many small transactions are not a primary design goal."""
+"""DuckDB, a database for analysis: its manual says that many small transactions are not a primary design goal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""jasonisnthappy, a store of JSON documents: the bytes go as one string of a document, since it stores nothing else.
+"""jasonisnthappy, a store of JSON documents: the bytes are stored as one string of a document.
 
-Only what it gets right is asked of it: single documents and small transactions, from one thread. Its scans give wrong
-counts, and a transaction that reads while another thread commits can find no document where there is one.
+It is measured only on what it does correctly: single documents and small transactions, from one thread. Its scans give
+wrong counts, and a transaction that reads while another thread commits may not find a document that exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ZODB over a FileStorage: the bytes in a BTree, which merges changes of different keys that met in one bucket."""
+"""ZODB over a FileStorage: the bytes are in a BTree, which merges concurrent changes of different keys in a bucket."""
 
 from __future__ import annotations
 

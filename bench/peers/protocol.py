@@ -1,4 +1,4 @@
-"""What a workload asks of a store, and what an adapter says about its own."""
+"""The operations that workloads need, and what an adapter declares about its store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Consumer = Callable[[Iterable[Pair]], int]
 
 
 class Session(Protocol):
-    """One thread's way into a store. Each call is one transaction."""
+    """One thread's access to a store. Each call is one transaction."""
 
     def read(self, key: bytes) -> bytes | None:
         """Get one value in a transaction of its own."""
@@ -60,7 +60,7 @@ class Peer(Protocol):
     def session(self) -> Session: ...
 
     def settle(self) -> None:
-        """Do the work the store has put off, so that none of it falls into the next store's measurement."""
+        """Do the work that the store has deferred, so that none of it falls into the next store's measurement."""
 
     def close(self) -> None: ...
 

@@ -1,7 +1,7 @@
-"""RocksDB through rocksdict, which has atomic batches and snapshots, but no transactions that find conflicts.
+"""RocksDB through rocksdict, which has atomic batches and snapshots, but no transactions that detect conflicts.
 
-So what reads before it writes holds a lock of the adapter's own, one of several by key: threads on different keys do
-not wait for each other, and RocksDB can write their commits as one group.
+So a read-modify-write holds a lock of the adapter, one of several by key. Threads on different keys do not wait for
+each other, and RocksDB can write their commits as one group.
 """
 
 from __future__ import annotations

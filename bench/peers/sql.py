@@ -1,4 +1,4 @@
-"""A table of keys and values in SQL: the reads, and writes that are tried again, of stores that speak it."""
+"""A table of keys and values in SQL: reads, and writes with retries, for stores that use SQL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SqlSession:
 
 
 class RetryingSession(SqlSession):
-    """Writes of a store that may refuse a transaction, which is then to be tried again."""
+    """Writes of a store that may refuse a transaction, which must then be retried."""
 
     def modify(self, key: bytes, change: Change) -> None:
         self._write(lambda: self._execute(UPDATE, (change(self.read(key)), key)))

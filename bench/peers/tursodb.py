@@ -1,4 +1,4 @@
-"""Turso, a database in Rust that reads and writes SQLite's files, with one writer at a time as SQLite has it."""
+"""Turso, a database in Rust that reads and writes SQLite's files, with one writer at a time like SQLite."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bench.peers.sql import PUT, RetryingSession
 
 
 def is_conflict(error: turso.Error) -> bool:
-    """Another transaction was first: roll back and try again, as the manual says."""
+    """Another transaction committed first: roll back and retry, as the manual says."""
     return "conflict" in str(error).lower()
 
 
 def is_busy(error: turso.Error) -> bool:
-    """Another connection is writing: nothing was done yet, and it is to wait."""
+    """Another connection is writing: nothing was done yet, and the caller has to wait."""
     words = str(error).lower()
     return "locked" in words or "busy" in words
 

@@ -1,4 +1,4 @@
-"""Turso in its MVCC mode: several writers, of whom the second on a row is refused and tries again. It is beta there."""
+"""Turso in its MVCC mode, which is beta: several writers, and the second one to write a row is refused and retries."""
 
 from __future__ import annotations
 
