@@ -1,8 +1,8 @@
-"""The CPU time of a process and all processes below it, while something runs.
+"""The CPU time of a process and all its descendants, while something runs.
 
-Spark's daemon of Python workers ignores the ends of its children, so the kernel forgets what a worker has used when it
-ends. A thread therefore looks again and again, and remembers what each process had used when it was last seen. What a
-process uses after that is not counted: at most ``PAUSE`` of each one that ends.
+Spark's daemon of Python workers does not wait for its children, so the kernel drops the CPU time of a worker when it
+ends. Therefore a thread samples all processes repeatedly, and keeps the last CPU time of each. What a process uses
+after the last sample is not counted: at most ``PAUSE`` for each process that ends.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Process = tuple[int, int]
 
 
 class CpuMeter:
-    """Measures from its ``with`` on; ``seconds`` is the time when it has ended. Only its own thread writes ``_last``
-    until it is joined."""
+    """Measures during its ``with`` block. ``seconds`` is set when the block has ended. Only its own thread writes
+    ``_last`` until it is joined."""
 
     def __init__(self) -> None:
         self._first: dict[Process, int] = {}

@@ -2,7 +2,7 @@
 
 python -m bench.pipeline.driver
 
-The files are only named in the table's log, and not there, so a million of them fit on any disk.
+The files are only named in the table's log and do not exist, so a million of them fit on any disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def table_in(path: str) -> VersionTable:
 
 
 def publish(path: str, files: int) -> Data:
-    """Make a table whose log names so many files."""
+    """Make a table whose log names this many files."""
     table = table_in(path)
     table.create(Fields())
     each = files // COMMITS
@@ -50,7 +50,7 @@ def _file(number: int) -> VersionFile:
 
 
 def opened(path: str) -> Data:
-    """The seconds to find out what files the table has, and the bytes of memory that the process needed more."""
+    """The seconds to list the files of the table, and the additional bytes of memory that the process needed."""
     before = occupied()["VmRSS"]
     begun = perf_counter()
     count = len(table_in(path).files)

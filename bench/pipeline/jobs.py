@@ -1,8 +1,8 @@
-"""What is measured at one number of versions: a store is filled, archived, compacted, read and vacuumed, a history
-audited.
+"""The measurements at one number of versions: a store is filled, archived, compacted, read and vacuumed, and a history
+is audited.
 
-Times are wall time and CPU time: the latter of the driver, its JVM and all Python workers together, which other work on
-the same machine disturbs less (``cpu.py``).
+Times are wall time and CPU time. CPU time is that of the driver, its JVM and all Python workers together, which other
+work on the same machine affects less (``cpu.py``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPERATIONS = 4
 
 
 def fill(path: str, versions: int) -> Data:
-    """Make a store whose log has so many versions: each document is inserted, and then changed again and again."""
+    """Make a store whose log has this many versions: each document is inserted, and then changed repeatedly."""
     documents = versions // UPDATES
     with lowtide.open(path, durability="relaxed", feed_bytes=FEED_BYTES) as store:
         orders = store[COLLECTION]
@@ -64,7 +64,7 @@ def _document(number: int) -> dict[str, Any]:
 
 
 def record(path: Path, versions: int) -> int:
-    """Write a right history with so many rows; returns its transactions."""
+    """Write a valid history with this many rows. Returns the number of its transactions."""
     chance, last = random.Random(versions), [0] * 10_000
     transactions = versions // OPERATIONS
     with path.open("w") as file:
@@ -96,7 +96,7 @@ class Measuring:
         self.found: Data = {"versions": versions, "documents": versions // UPDATES}
 
     def timed(self, name: str, work: Callable[[], Any]) -> Any:
-        """Do something, and note what it took."""
+        """Do some work, and record its time."""
         self._tell(f"{self._versions:,} versions: {name}")
         _reset_peak()
         shuffled, begun = _shuffled(self._spark), perf_counter()
