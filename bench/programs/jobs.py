@@ -1,7 +1,7 @@
 """A queue of jobs: each worker takes the oldest job that is ready, marks it as its own, and deletes it when it is done.
 
-Two transactions for a job. Every worker wants the same job, so with four of them most of the work is to settle who
-gets it.
+A job takes two transactions. All workers compete for the same job, so with four of them most of the work is to decide
+which one gets it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TableQueue:
 
 
 class JobLost(Exception):
-    """A queue that loses a job, or gives it to two workers, has no figures worth showing."""
+    """Raised if a queue lost a job, or gave it to two workers. Its figures are not shown."""
 
 
 def drained(queue: Queue, threads: int, count: int, clock: Callable[[], float]) -> list[float]:

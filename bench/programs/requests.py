@@ -1,4 +1,4 @@
-"""TPC-C: the data that a shop begins with, and the stream of requests that it gets. Both are pure functions of a seed.
+"""TPC-C: the initial data of a shop, and the stream of requests that it gets. Both are pure functions of a seed.
 
 Amounts are whole cents and times are numbers of requests, so both stores hold equal values.
 """
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 Kind = Literal["new_order", "payment", "order_status", "delivery", "stock_level"]
 KINDS: tuple[Kind, ...] = ("new_order", "payment", "order_status", "delivery", "stock_level")
 SHARES = (45, 43, 4, 4, 4)
-"""Of the requests, in percent, as the standard has them."""
+"""The shares of the requests in percent, as in the standard."""
 WAREHOUSE = 1
 DISTRICTS = 10
 _SYLLABLES = ("BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING")

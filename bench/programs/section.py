@@ -1,4 +1,4 @@
-"""Section ``tpcc``: programs beside sqlite3, as paired ratios of wall time where commits sync, else of CPU time."""
+"""Section ``tpcc``: programs compared with sqlite3, as paired ratios of wall time if commits sync, else of CPU time."""
 
 from __future__ import annotations
 

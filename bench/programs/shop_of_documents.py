@@ -1,4 +1,4 @@
-"""TPC-C on Lowtide's collections, as a program would write it: one document for each row, one transaction a request."""
+"""TPC-C on Lowtide's collections, as a program would use them: one document per row, one transaction per request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INDEXES = {
 
 
 class UnknownItem(Exception):
-    """An order of something that the shop does not have."""
+    """Raised for an order of an item that the shop does not have."""
 
 
 def with_id(table: str, row: Row) -> Row:
@@ -39,7 +39,7 @@ def with_id(table: str, row: Row) -> Row:
 
 
 class DocumentShop:
-    """A shop in a store of its own."""
+    """A shop in its own store."""
 
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         self._store = lowtide.open(directory, durability="full" if durability == "synced" else "relaxed")

@@ -1,8 +1,8 @@
 """TPC-C on Lowtide's collections, modelled for documents: an order and its lines, which are always written and read
-together, are one document. Requests read the fields that they need, as the statements on tables do.
+together, are one document. Requests read only the fields that they need, like the statements on tables.
 
-The ``_id`` of an order sorts by warehouse, district and number, so a range of orders needs no index. Tables have that
-in their composed primary keys. Orders that wait for delivery are found by an index, not by a collection of their own.
+The ``_id`` of an order sorts by warehouse, district and number, so a range of orders needs no index. Tables have the
+same in their composite primary keys. Orders that wait for delivery are found by an index, not in a separate collection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def order_id(district: int, number: int) -> str:
 
 
 class OrderShop(DocumentShop):
-    """A shop in a store of its own."""
+    """A shop in its own store."""
 
     def _load(self, size: Size) -> None:
         loaded: dict[str, list[Row]] = {}

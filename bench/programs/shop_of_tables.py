@@ -24,7 +24,7 @@ def connect(file: Path, durability: Durability) -> sqlite3.Connection:
 
 
 class TableShop:
-    """A shop in a file of its own."""
+    """A shop in its own file."""
 
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         directory.mkdir(parents=True, exist_ok=True)
