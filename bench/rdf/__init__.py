@@ -1,4 +1,4 @@
-"""The stores of RDF that are compared, each behind the same few calls: one adapter a file."""
+"""The RDF stores that are compared, each behind the same few calls: one adapter per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rdflib's store on Berkeley DB, where the package ``berkeleydb`` can be installed: it needs the library's headers."""
+"""rdflib's store on Berkeley DB, if the package ``berkeleydb`` is installed, which needs the library's headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""oxrdflib's data under rdflib's own evaluator: what a query costs where only the store is another."""
+"""oxrdflib's data with rdflib's own evaluator: the cost of a query if only the store differs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.registry import Durability
 
 
 class EvaluatedGraph(OxGraph):
-    """Opens no store of its own: Oxigraph's is open once."""
+    """Opens no store itself: Oxigraph's store can be open only once."""
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         raise NotImplementedError("it queries the graph of another store; see over()")
@@ -31,7 +31,7 @@ class EvaluatedGraph(OxGraph):
         return list(self._graph.query(query, use_store_provided=False))
 
     def close(self) -> None:
-        """The other one is closed by whoever opened it."""
+        """Do nothing: the code that opened the other store closes it."""
 
 
 ADAPTER = Adapter(

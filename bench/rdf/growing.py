@@ -1,4 +1,4 @@
-"""Lowtide alone in graphs of growing sizes: the memory of a load, and the time of selective queries."""
+"""Lowtide alone, with graphs of growing size: the memory of a load, and the time of selective queries."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bench.section import Data
 
 STORE = "store"
 VARIANTS = 25
-"""Persons and products that the queries are asked about, so that it is not always the same pages."""
+"""The number of persons and products that the queries ask about, so that they do not always read the same pages."""
 _LOOK_SECONDS = 0.02
 
 
 def peak_of_load(place: Path, triples: int) -> Data:
-    """Load a file by the command line in a process of its own; the most memory that it had, and how fast it was."""
+    """Load a file with the command line in its own process. Returns its peak memory and its speed."""
     place.mkdir()
     file = place / "graph.nt"
     write_ntriples(file, triples)
@@ -46,7 +46,7 @@ def peak_of_load(place: Path, triples: int) -> Data:
 
 
 def measure_growth(places: Mapping[int, Path], rounds: int) -> list[Data]:
-    """Ask the selective queries in all graphs, interleaved; the median processor time of one, by query and size."""
+    """Run the selective queries in all graphs, interleaved. Returns the median CPU time by query and size."""
     graphs = {}
     try:
         for triples, place in places.items():

@@ -1,4 +1,4 @@
-"""Lowtide itself, through rdflib's plugin; files through its own loader."""
+"""Lowtide itself, through its rdflib plugin. Files are loaded by its own loader."""
 
 from __future__ import annotations
 

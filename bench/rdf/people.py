@@ -1,8 +1,8 @@
-"""A generated graph of people, what they like, and products with reviews; and the queries over it.
+"""A generated graph of people, what they like, and products with reviews, and the queries over it.
 
-Of 16 triples about 11 are of a person, four of a review and one of a product. The same number of triples gives the same
-graph in every run. What a person has does not depend on how many there are, so a query about one of them has an answer
-of the same size in a graph of any size.
+Of 16 triples, about 11 describe a person, four a review and one a product. The same number of triples gives the same
+graph in every run. The data of a person does not depend on the number of people, so a query about one of them has an
+answer of the same size in a graph of any size.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def products_in(triples: int) -> int:
 
 
 def make_triples(count: int) -> Iterator[Triple]:
-    """The first ``count`` triples of the graph that has so many."""
+    """All triples of the graph with ``count`` triples."""
     return islice(_all_triples(count), count)
 
 
@@ -61,7 +61,7 @@ def _all_triples(count: int) -> Iterator[Triple]:
     people, products = people_in(count), products_in(count)
     for number in range(1, CATEGORIES):
         yield iri("category", number), f"{BASE}broader", iri("category", number // TREE)
-    for number in range(people + people // 5):  # a few more than there is room for
+    for number in range(people + people // 5):  # a few more than fit
         yield from _person(number, people, products, choose)
         if number % 5 == 0 and number // 5 < products:
             yield from _product(number // 5, choose)
@@ -84,7 +84,7 @@ def _person(number: int, people: int, products: int, choose: random.Random) -> I
         yield person, f"{BASE}email", Text(f"{number}@people.example.org")
     for step in (1, 2, 3):  # three others
         yield person, f"{BASE}knows", iri("person", (number + step * (1 + choose.randrange(people // 4))) % people)
-    for half in (0, 1):  # two products, of which some are liked by many
+    for half in (0, 1):  # two products; many people like the same few
         at = int(choose.random() ** 2 * (products // 2))
         yield person, f"{BASE}likes", iri("product", 2 * at + half)
 
@@ -123,7 +123,7 @@ class Query:
     """The answer has the same size in a graph of any size, but for the logarithm of it."""
 
     def about(self, triples: int, variant: int = 0) -> str:
-        """The query about a person and a product of a graph with so many triples; there is a variant for each."""
+        """The query about a person and a product of a graph with this many triples; there is a variant for each."""
         people = people_in(triples)
         person = (people * 2 // 3 + variant * 7919) % people
         product = products_in(triples) - 2 - variant % 50

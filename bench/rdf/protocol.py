@@ -1,4 +1,4 @@
-"""What is asked of a store of RDF, and what an adapter says about its own."""
+"""The operations of an RDF store, and what an adapter declares about its store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answer = list[tuple[str | None, ...]]
 
 
 class Graph(Protocol):
-    """One open store with one graph. Each call is one transaction where the store has such. Used by one thread."""
+    """One open store with one graph. Each call is one transaction, if the store has them. Used by one thread."""
 
     def terms(self, triples: Iterable[Triple]) -> Sequence[Any]:
         """The triples with the terms of the library, made before the clock is started."""
@@ -51,14 +51,14 @@ class Graph(Protocol):
     def update(self, request: str) -> None: ...
 
     def settle(self) -> None:
-        """Do the work the store has put off, so that none of it falls into the next store's measurement."""
+        """Do the work that the store has deferred, so that none of it falls into the next store's measurement."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Adapter(Measured[Graph, Work]):
-    """A store of RDF."""
+    """An RDF store."""
 
     shares: str | None = None
     """The store whose data are queried, if it has none of its own."""

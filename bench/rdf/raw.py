@@ -1,4 +1,4 @@
-"""pyoxigraph without rdflib: terms, queries and updates of its own."""
+"""pyoxigraph without rdflib, with its own terms, queries and updates."""
 
 from __future__ import annotations
 

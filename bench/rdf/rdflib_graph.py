@@ -1,4 +1,4 @@
-"""What all stores of rdflib do alike: a graph of rdflib, with its terms."""
+"""What all rdflib stores share: an rdflib graph, with its terms."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RdflibGraph:
         self._graph.update(request)
 
     def settle(self) -> None:
-        """Nothing was put off."""
+        """Do nothing: no work was deferred."""
 
     def close(self) -> None:
         self._graph.close()

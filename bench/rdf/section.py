@@ -1,9 +1,8 @@
-"""``python -m bench.rdf``: graphs of RDF beside other stores of rdflib, and raw pyoxigraph.
+"""``python -m bench.rdf``: RDF graphs, compared with other rdflib stores and with pyoxigraph.
 
-All stores hold the same generated graph, of two sizes, and do the same work, interleaved. The answers to every query
-are compared: a store that answers otherwise than the others ends the run. Afterwards Lowtide alone is loaded by the
-command line in a fresh process, to see that its memory does not grow with the file, and asked the selective queries in
-graphs of growing sizes.
+All stores hold the same generated graph, in two sizes, and do the same work, interleaved. The answers to every query
+are compared: an answer that differs ends the run. Afterwards Lowtide alone loads files with the command line in a new
+process, to check that its memory does not grow with the file, and runs the selective queries in graphs of growing size.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ QUICK = Scale((2_000, 6_000), (2, 1), 0.01, (2_000, 8_000), 2)
 
 
 class WrongAnswer(Exception):
-    """Two stores answer the same query differently, so one is wrong, and its figures are worth nothing."""
+    """Raised if two stores answer the same query differently: one of them is wrong, so its figures mean nothing."""
 
 
 class Rdf:

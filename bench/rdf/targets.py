@@ -1,4 +1,4 @@
-"""What the comparison of graphs promises, and why it falls short where it does."""
+"""The targets of the comparison of graphs, and the reasons where one is missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work on a store of RDF. What is made beforehand and compared afterwards is not timed."""
+"""The workloads of the RDF comparison. Preparing the data and comparing the answers are not timed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bench.rdf.protocol import Answer, Graph, Work
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the comparison: a kind of work on a graph of so many triples."""
+    """A line of the comparison: a kind of work on a graph with this many triples."""
 
     work: str
     size: int
@@ -73,7 +73,7 @@ SELECTIVE = tuple(each.name for each in QUERIES if each.selective)
 
 
 def repeated(work: Callable[[], int], seconds: float, clock: Callable[[], float]) -> float:
-    """Do the work until the seconds of the clock are over, at least once; what it counted per second."""
+    """Repeat the work for the given seconds of the clock, at least once. Returns its count per second."""
     counted = 0
     started = clock()
     while True:
@@ -84,8 +84,8 @@ def repeated(work: Callable[[], int], seconds: float, clock: Callable[[], float]
 
 
 def clock_of(line: Line) -> Callable[[], float]:
-    """Reads wait for nothing but the processor, so its time is theirs, whatever else the machine does. Writes wait for
-    the disk."""
+    """CPU time for reads, which wait only for the processor, so other work on the machine does not matter. Wall time
+    for writes, which wait for the disk."""
     return perf_counter if line.writes else process_time
 
 
