@@ -1,4 +1,4 @@
-"""Lowtide as a data source of Spark, beside Parquet, JSON Lines and sqlite3 in the same session.
+"""Lowtide as a data source of Spark, compared with Parquet, JSON Lines and sqlite3 in the same session.
 
-Nothing is imported here: Spark's Python workers import :mod:`bench.spark.sources`, and need nothing else of it.
+Nothing is imported here: Spark's Python workers import :mod:`bench.spark.sources`, and need nothing else.
 """

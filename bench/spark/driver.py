@@ -1,7 +1,7 @@
-"""The driver: a process of its own with the one session of the run, which ends with it, and so does the JVM.
+"""The driver: a separate process with the only Spark session of the run. The session and the JVM end with it.
 
-It is told what to measure on its standard input, and answers on its standard output, each a line of JSON: how far it
-is, and at last the data. All that Spark says goes to the standard error.
+It reads what to measure from its standard input, and writes lines of JSON to its standard output: its progress, and in
+the end the data. All output of Spark goes to the standard error.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Order:
     few: int
     """Rounds of what takes long: writing, growth and streams."""
     changes: int
-    """In the stream of which the throughput is measured."""
+    """In the stream whose throughput is measured."""
     samples: int
-    """Of the latency of a stream."""
+    """For the latency of a stream."""
     lines: list[str]
     """Empty for all of them."""
     peers: list[str]
@@ -64,7 +64,7 @@ class Outcome:
     timings: list[Timing] = field(default_factory=list)
     failed: dict[str, Data] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
-    """Tracebacks, for who runs it; they are not kept."""
+    """Tracebacks for the user who runs it. They are not stored."""
 
     def fail(self, name: str, line: str, peer: str, error: Exception, place: str) -> None:
         self.failed[name] = {"line": line, "peer": peer, "why": reason(error, place)}
@@ -97,7 +97,7 @@ Step = Callable[[str, float], None]
 def run_rounds(jobs: Sequence[Job], rounds: int, outcome: Outcome, place: str, step: Step) -> None:
     """Carry out the jobs in turns, each round in another order, after a round that is checked and not counted.
 
-    A job that fails is left out from then on: the others are worth having all the same.
+    A job that fails is left out from then on. The figures of the others are still useful.
     """
     by_name = {job.name: job for job in jobs}
     if not by_name:

@@ -1,7 +1,7 @@
-"""What Spark is given to do, by each line of the section: for every source the same work, to the same sink.
+"""The Spark jobs of each line of the section: the same work for every source, to the same sink.
 
-A job is loaded (``spark.read…load()``) and then carried out; the two have clocks of their own. What must happen before
-and after is done while no clock runs.
+A job is loaded (``spark.read…load()``) and then executed. Both are timed separately. Preparation and clean-up are not
+timed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NONE = {"filter": json.dumps({INDEXED: {"$lt": 0}})}
 
 
 class WrongRows(Exception):
-    """A source that loses rows or invents some has no figures worth showing."""
+    """Raised if a source lost rows or returned rows that do not exist. Its figures are not shown."""
 
 
 @dataclass(frozen=True)

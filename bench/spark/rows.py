@@ -1,7 +1,7 @@
-"""The documents that Spark reads: six typed columns, about 120 bytes; and the same as files of each format.
+"""The documents that Spark reads: six typed columns, about 120 bytes, and the same as files of each format.
 
-They are made by arithmetic alone, the same in every run. Each format has them in the order of their ids. What has
-files has two of them, so that Spark's own readers get two partitions of equal length.
+They are computed by arithmetic alone, so they are the same in every run. Each format has them in the order of their
+ids. File formats have two files, so that Spark's own readers get two partitions of equal length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run: the documents are put into every format, each by a process of its own; then the driver measures."""
+"""A run: the documents are written in every format, each in its own process. Then the driver measures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAIL = 4_000  # characters of what Spark said
 
 
 class DriverFailed(Exception):
-    """The driver ended without an answer."""
+    """Raised if the driver ended without an answer."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Scale:
     documents: int
     written: int
     sizes: tuple[int, ...]
-    """Of the stores that show how the cost of a row grows."""
+    """The sizes of the stores that show how the cost of a row grows."""
     rounds: int
     few: int
     """Rounds of what takes long: writing, growth and streams."""
@@ -57,7 +57,7 @@ def measure(plan: Plan, scale: Scale) -> Data:
 
 
 def order_of(plan: Plan, scale: Scale) -> Order:
-    """What the driver is to do: the scale, but for what the plan says itself."""
+    """What the driver has to do: the scale, except where the plan sets a value itself."""
     given = plan.documents
     return Order(
         place=str(plan.place),
@@ -119,7 +119,7 @@ def build(plan: Plan, order: Order) -> None:
 
 
 def driven(plan: Plan, order: Order) -> Data:
-    """What the driver measures. What Spark says meanwhile is shown only if it fails."""
+    """Return what the driver measures. The output of Spark is shown only if it fails."""
     plan.step("starting Spark", _BUILDING)
     command = [sys.executable, "-m", "bench.spark.driver"]
     data: Data | None = None

@@ -1,7 +1,7 @@
 """Two data sources in Python over one table of sqlite3, as its users write them: Arrow batches, and tuples.
 
-The best that each way allows: key ranges by rowid, only the columns of the schema, no conversion in Python but the one
-to what Spark takes.
+Each is as fast as its interface allows: key ranges by rowid, only the columns of the schema, and no conversion in
+Python except to what Spark takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Streams of changes: how many a second one reads that has fallen behind, and how soon one sees a single commit.
+"""Streams of changes: the throughput of a stream that has fallen behind, and the latency of a single commit.
 
-The store is open in the driver's process, which commits; Spark reads the changes in processes of its own. A stream
-first delivers the collection as it is: one document, before any clock runs. What it reads later are changes alone.
+The store is open in the driver's process, which commits. Spark reads the changes in its own processes. A stream first
+delivers the current collection, which is one document, and that is not timed. After that it reads only changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STREAM, LATENCY = "spark-stream", "spark-latency"
 COMMIT_LENGTH = 1_000
-"""Changes of one commit, in the stream of which the throughput is measured."""
+"""Changes of one commit, in the stream whose throughput is measured."""
 TRIGGER_MILLISECONDS = 50
 _WARM = 5
 _PATIENCE = 60.0  # seconds for one commit to be seen
@@ -28,7 +28,7 @@ CHANGES = f"{SCHEMA}, _change_type STRING, _commit_version BIGINT, _commit_times
 
 
 class StreamFailed(Exception):
-    """The stream ended, lost changes or repeated some, or did not see a commit in time."""
+    """Raised if the stream ended, lost or repeated changes, or did not see a commit in time."""
 
 
 def changes(spark: SparkSession, store: Path) -> DataFrame:
@@ -41,7 +41,7 @@ def changes(spark: SparkSession, store: Path) -> DataFrame:
 
 
 def read_available(frame: DataFrame, checkpoint: Path) -> tuple[int, int, float]:
-    """Read what there is and stop; the rows, the micro-batches that had some, and the seconds."""
+    """Read all available changes and stop. Returns the rows, the micro-batches that had some, and the seconds."""
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     started = perf_counter()
     query = writer.trigger(availableNow=True).start()
@@ -81,7 +81,7 @@ class Sight:
         self._seen: dict[int, float] = {}
 
     def see(self, frame: DataFrame, batch: int) -> None:
-        """For foreachBatch: what a user's function does at the least, it looks at the rows."""
+        """For foreachBatch: the least that a user's function does is to read the rows."""
         ids = [row[0] for row in frame.select("_id").collect()]
         now = perf_counter()
         with self._changed:
@@ -92,7 +92,7 @@ class Sight:
             self._changed.notify_all()
 
     def wait(self, number: int) -> float:
-        """The moment at which this id was seen."""
+        """Wait for this id. Returns the time at which it was seen."""
         with self._changed:
             if not self._changed.wait_for(lambda: number in self._seen, _PATIENCE):
                 raise StreamFailed(f"the stream has not seen a commit within {_PATIENCE:.0f} s")
@@ -100,7 +100,7 @@ class Sight:
 
 
 def measure_latency(spark: SparkSession, place: Path, samples: int) -> Data:
-    """From the return of a commit of one document to the end of the look at it, again and again."""
+    """The times from the return of a commit of one document until the stream has read it."""
     sight = Sight()
     milliseconds = []
     with lowtide.open(place / "store") as store:

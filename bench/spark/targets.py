@@ -1,4 +1,4 @@
-"""What Lowtide promises as a data source of Spark, and what follows from the timings.
+"""The targets of Lowtide as a data source of Spark, and what is derived from the timings.
 
 A target compares two jobs by the medians of the ratios within each round. A job that failed misses its targets.
 """
@@ -140,7 +140,7 @@ def growth(costs: dict[int, float]) -> float:
 
 
 def findings(data: Data) -> list[Finding]:
-    """Every target of which something was measured, or was to be."""
+    """Every target that was measured, at least in part, or should have been."""
     timings = timings_of(data)
     figures = figures_of(timings)
     failures = {(each["line"], each["peer"]): each["why"] for each in data["failed"].values()}
