@@ -1,1 +1,1 @@
-"""Measurements of Lowtide, beside its peers and by itself; see ``python -m bench --help``."""
+"""Benchmarks of Lowtide, compared with its peers and by itself; see ``python -m bench --help``."""

@@ -1,7 +1,7 @@
-"""``python -m bench``: everything that is measured, and one report of it in bench/results.
+"""``python -m bench``: runs all benchmarks, and writes one report to bench/results.
 
-A full run keeps its raw figures and makes the report. A rough or partial one only prints, unless --results says where
-to keep it: it is not to replace what was published.
+A full run stores its raw figures and makes the report. A rough or partial run only prints, unless --results says where
+to store it, so that it does not replace the published figures.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def run(options: argparse.Namespace, place: Path, results: Path | None, console:
                 console.print(f"{section.name}: skipped, {missing}.", style="yellow")
                 continue
             except Exception:
-                # The other sections are worth having all the same.
+                # The figures of the other sections are still useful.
                 console.print_exception()
                 failed.append(section.name)
                 continue

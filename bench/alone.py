@@ -1,4 +1,4 @@
-"""One section of the benchmark by itself: ``python -m bench.<section>``, while working on it."""
+"""Runs one section of the benchmark by itself: ``python -m bench.<section>``."""
 
 from __future__ import annotations
 

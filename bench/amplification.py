@@ -1,10 +1,10 @@
-"""``python -m bench.amplification``: bytes that the files of a store were asked to write, per byte committed.
+"""``python -m bench.amplification``: bytes that a store writes to its files, per byte committed.
 
-Counted are the bytes of all writing system calls, by the kernel for each process (``wchar`` in /proc/self/io, children
-included), and those that Lowtide copies into its mapped log, by its own seam for the disk. The count goes from a loaded
-store at rest to one that was closed: what a store puts off, checkpoints above all, is included. That a disk writes
-whole blocks, and the journal of the file system, come on top for every store. The kernel's own count of what goes to
-the disk (``write_bytes``) would have them, but it counts the whole of a large folio for any byte changed in it.
+The kernel counts the bytes of all writing system calls of each process (``wchar`` in /proc/self/io, children included).
+Bytes that Lowtide copies into its mapped log are counted by its own disk interface. The count starts with a loaded
+store at rest and ends when the store is closed, so deferred work is included, above all checkpoints. Whole blocks of
+the disk and the journal of the file system are extra costs for every store. The kernel's own count of disk writes
+(``write_bytes``) would include them, but it counts the whole of a large folio for any byte changed in it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ QUICK = (
 
 
 def written_bytes() -> int:
-    """What this process and its children, living or ended, have handed to writing system calls so far."""
+    """The bytes that this process and its children, running or ended, have passed to writing system calls so far."""
     living = " ".join(file.read_text() for file in Path("/proc/self/task").glob("*/children")).split()
     return sum(_written_by(process) for process in ("self", *living))
 
@@ -67,7 +67,7 @@ def _written_by(process: str) -> int:
 
 
 class CountedFile:
-    """A log file that counts what is written through its mapping, where the kernel does not."""
+    """A log file that counts the bytes written through its mapping, which the kernel does not count."""
 
     def __init__(self, file: LogFile, disk: CountingDisk) -> None:
         self._file, self._disk = file, disk
@@ -101,7 +101,7 @@ class CountedLowtide(LowtidePeer):
 
 
 def update(directory: str, name: str, work: dict[str, Any]) -> Data:
-    """Load a store, bring it to rest, make the updates, close it; answer what that wrote."""
+    """Load a store, bring it to rest, make the updates and close it. Returns what that wrote."""
     does = Work(**work)
     place = Path(directory) / name
     peer = CountedLowtide(place, does.durability) if name == "lowtide" else adapter(name).open(place, does.durability)

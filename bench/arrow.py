@@ -1,6 +1,6 @@
-"""``python -m bench.arrow``: a collection as an Arrow table, beside JSON Lines read into one; and importing such lines.
+"""``python -m bench.arrow``: a collection as an Arrow table, compared with reading JSON Lines, and imports of it.
 
-Each measurement is in a process of its own. The files are in the page cache.
+Each measurement runs in its own process. The files are in the page cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A bank with hot accounts: four threads move money between a few accounts, the fewer the more they meet.
+"""A bank with hot accounts: four threads move money between a few accounts. Fewer accounts mean more conflicts.
 
-Lowtide refuses the second of two transactions that wrote the same account, and the thread tries again: measured are
-transfers per second and the share of attempts that were refused. Stores that let one writer in at a time refuse
-no transaction; they wait. At the end the money in all accounts must be what it was.
+Lowtide refuses the second of two transactions that wrote the same account, and the thread retries. The figures are
+transfers per second and the share of refused attempts. Stores with one writer at a time refuse no transaction; their
+writers wait. At the end the total of all accounts must be unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``python -m bench.beside``: processes that read, or follow the changes, beside one that writes.
 
-An owner commits as fast as it can, or at a given rate; readers in processes of their own get random keys, at a pin or
-as they are now (``read_only=True``). Measured: reads per second of 1, 2 and 4 readers beside the owner, relative to
-one reader alone; the owner's commit latency with and without them; how long a fresh pin from another process takes;
-how many commits per second a consumer in another process keeps up with, and how far it lags behind.
+An owner commits as fast as it can, or at a given rate. Readers in other processes get random keys, at a pin or of the
+latest commit (``read_only=True``). The figures are: reads per second of 1, 2 and 4 readers beside the owner, relative
+to one reader alone; the owner's commit latency with and without readers; the time to take a new pin from another
+process; and the commits per second that a consumer in another process keeps up with, with its lag.
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Commits:
 
 @dataclass(frozen=True)
 class Line:
-    """One setting: how many readers of which kind beside the owner, and what both did."""
+    """One setting: the number and kind of readers beside the owner, and what the owner and the readers did."""
 
     kind: str
     readers: int
@@ -137,7 +137,7 @@ def measure(path: Path, kind: str, readers: int, beside: bool, pause: float, sec
 
 
 def fresh_pins(path: Path, count: int, pause: float) -> tuple[list[float], list[float]]:
-    """Seconds until a request has reached a writing owner and is answered, and until a fresh pin is there."""
+    """Seconds until a request to a writing owner is answered, and until a new pin is taken."""
     with ExitStack() as stack:
         owner = Child(stack, own, path, pause)
         reached, taken = [], []

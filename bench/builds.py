@@ -1,8 +1,8 @@
-"""``python -m bench.builds``: the compiled build beside plain Python and py-lmdb, in CPU time.
+"""``python -m bench.builds``: the compiled build compared with plain Python and py-lmdb, in CPU time.
 
-Each has a process of its own: py-lmdb and plain Python that of this interpreter, the compiled build that of
-``.venv-compiled`` (``make compiled``). They hold the same data, and take turns after a few milliseconds of work, so a
-disturbance hits all of them. Printed are medians of CPU time, and medians of the ratios of neighbouring turns.
+Each runs in its own process: py-lmdb and plain Python with this interpreter, the compiled build with the one of
+``.venv-compiled`` (``make compiled``). They hold the same data and take turns of a few milliseconds, so that a
+disturbance affects all of them. It prints medians of CPU time, and medians of the ratios of neighbouring turns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Turn = Callable[[], int]
 
 
 def turns_of_keys(peer_name: str, directory: Path, dataset: Dataset, open_stores: ExitStack) -> dict[str, Turn]:
-    """The workloads of the comparison, on one store without syncs: what a sync takes is no CPU time."""
+    """The workloads of the comparison, on one store without syncs: a sync takes no CPU time."""
     peer = open_loaded(peer_name, directory, "unsynced", dataset.pairs)
     open_stores.callback(peer.close)
     session = peer.session()
@@ -119,7 +119,7 @@ def serve(peer_name: str, documents: int) -> None:
 
 
 class Side:
-    """One of what is compared, in its process."""
+    """One side of the comparison, in its own process."""
 
     def __init__(self, python: Path | str, peer_name: str, documents: int, build: str) -> None:
         self._process = subprocess.Popen(
@@ -150,7 +150,7 @@ class Side:
 
 
 def compare(sides: dict[str, Side], name: str, rounds: int) -> dict[str, list[float]]:
-    """The microseconds of each side in each round, after one that is not counted."""
+    """The microseconds of each side in each round, after a warm-up round."""
     found: dict[str, list[float]] = {side: [] for side in sides}
     for number in range(rounds + 1):
         for side in sides if number % 2 else reversed(sides):
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pure: Side(sys.executable, "lowtide", options.documents, pure),
         compiled: Side(options.compiled, "lowtide", options.documents, compiled),
     }
-    from bench.report import make_console, make_table  # not needed, and not all there, in the processes of the sides
+    from bench.report import make_console, make_table  # not needed, and not all installed, in the sides' processes
 
     gains = ["pure to py-lmdb", "compiled to py-lmdb", "compiled to pure"]
     table = make_table("Microseconds of CPU, and how many times as fast", ["work"], [*sides, *gains])

@@ -1,4 +1,4 @@
-"""Lowtide beside its peers: the same work on all, interleaved, as operations per second and as paired ratios."""
+"""Lowtide compared with its peers: the same work on all, interleaved, as operations per second and paired ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison of stores, whatever is compared: how long it takes, and its figures as tables and as a plot."""
+"""What all comparisons of stores share: their duration, and their figures as tables and as a plot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The documents every store holds, and the one codec between them and bytes.
+"""The documents that every store holds, and the codec between them and bytes.
 
-Encoding and decoding belong to the application, not to a store: they happen here, for every store the same, so that
-no store is given bytes that another has to make.
+Encoding and decoding belong to the application, not to a store. They are done here in the same way for every store, so
+that no store gets bytes that another has to make.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""How the sections draw: one look for all, and files that differ only where the data do."""
+"""Drawing for all sections: one style, and files that differ only if the data differ."""
 
 from __future__ import annotations
 

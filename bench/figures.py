@@ -1,4 +1,4 @@
-"""Raw figures of a comparison, and what follows from them."""
+"""Raw figures of a comparison, and what is derived from them."""
 
 from __future__ import annotations
 

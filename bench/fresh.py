@@ -1,6 +1,6 @@
-"""A step of a measurement in a process of its own: the memory, caches and garbage of one step are not another's.
+"""Runs a step of a measurement in its own process, so that steps do not share memory, caches and garbage.
 
-The step is a function of a module that takes and answers plain data. It is named, not sent: the child imports it.
+The step is a function of a module that takes and returns plain data. The child gets its name, and imports it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bench.section import Data
 
 
 class StepFailed(Exception):
-    """The child ended without an answer; what it said is on the standard error."""
+    """Raised if the child ended without an answer. Its output is on the standard error."""
 
 
 def in_fresh_process(step: Callable[..., Data], *, killed: bool = False, **arguments: Any) -> Data:
-    """What ``step(**arguments)`` answers in a new process, which with ``killed`` dies by SIGKILL right after it,
-    without closing anything."""
+    """Run ``step(**arguments)`` in a new process and return its result. With ``killed`` the process dies by SIGKILL
+    right after it, without closing anything."""
     order = json.dumps([step.__module__, step.__qualname__, arguments, killed])
     done = subprocess.run([sys.executable, "-m", __name__], input=order, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != (-signal.SIGKILL if killed else 0) or not done.stdout:

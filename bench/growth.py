@@ -1,8 +1,8 @@
 """``python -m bench.growth``: what each operation costs as the store grows from ten thousand keys to ten million.
 
-One process has the stores of all sizes open, with a plain LMDB environment of the same pairs beside each, and the
-rounds go over all of them. What the B+tree itself needs for more keys (deeper pages, more cache misses, more pages
-to write) is seen in that environment: an operation may grow by a small factor, or a little more than LMDB's own.
+One process has the stores of all sizes open, and for each a plain LMDB environment with the same pairs. Each round
+covers all of them. The environment shows what the B+tree itself needs for more keys (deeper pages, more cache misses,
+more pages to write): the cost of an operation may grow by a small factor, or a little more than LMDB's own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def value_of(serial: int) -> bytes:
 
 
 def load_lowtide(directory: str, keys: int) -> Data:
-    """Load in transactions of ten thousand, so memory does not depend on how many there are."""
+    """Load in transactions of ten thousand, so that memory does not depend on the number of keys."""
     started = perf_counter()
     with lowtide.open(directory, durability="relaxed") as store:
         for start in range(0, keys, _LOAD_LENGTH):

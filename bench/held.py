@@ -1,7 +1,7 @@
-"""Stores with a reader that was there before the first update: how each is opened, updated and read.
+"""Stores with a reader that was opened before the first update: how each is opened, updated and read.
 
-All of them unsynced, as in the other sections. A reader is what the store has for a consistent view: a snapshot, a
-pin, a read transaction.
+All of them are unsynced, as in the other sections. A reader is what the store offers for a consistent view: a snapshot,
+a pin, or a read transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAP_BYTES = 64 << 30
 
 @dataclass(frozen=True)
 class Inside:
-    """What a store says of itself; zeros where it does not."""
+    """The statistics of a store; zeros if it has none."""
 
     versions: int = 0
     version_bytes: int = 0

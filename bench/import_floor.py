@@ -1,10 +1,10 @@
-"""``python -m bench.import_floor``: what an import of JSON Lines costs, step by step, and what no engine could save.
+"""``python -m bench.import_floor``: the cost of an import of JSON Lines, step by step, and its floor.
 
-Each step does what the ones before it do, and more, in one process: read and decode the lines; encode the documents and
-make their keys; sort the rows and append them to an LMDB file of their own, in one synced transaction. Nothing that
-stores documents in LMDB in one process can be faster than that. Then the import as one transaction into a new store:
-log, versions in memory, and the checkpoint when the store is closed. Last, the import by several processes, straight to
-the base, which is how the command imports a large file into an empty collection.
+Each step adds to the ones before it, in one process: read and decode the lines; encode the documents and make their
+keys; sort the rows and append them to a separate LMDB file, in one synced transaction. Nothing that stores documents in
+LMDB in one process can be faster than that. Then comes the import as one transaction into a new store: log, versions in
+memory, and the checkpoint when the store is closed. Last comes the import by several processes, directly to the base,
+which is how the command imports a large file into an empty collection.
 """
 
 from __future__ import annotations

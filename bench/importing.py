@@ -1,4 +1,4 @@
-"""Importing JSON Lines, each time in a process of its own that is watched: how long it takes, and its memory."""
+"""Imports of JSON Lines, each in its own process: how long it takes, and how much memory it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.02
 
 
 class ImportFailed(Exception):
-    """The command ended with an error, or did not import all; what it said is on the standard error."""
+    """Raised if the command ended with an error, or did not import all. Its output is on the standard error."""
 
 
 def write_lines(file: Path, count: int) -> int:
@@ -66,7 +66,7 @@ WAYS: dict[str, Callable[[Path, Path, int], list[str]]] = {
 
 
 def watched(way: str, place: Path, file: Path, count: int) -> Data:
-    """Import the file this way into an empty place, and watch the process do it."""
+    """Import the file this way into an empty directory, and sample the memory of the process."""
     command = [sys.executable, *WAYS[way](place, file, count)]
     started = perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -111,7 +111,7 @@ def _into_sqlite3(place: str, file: str) -> int:
         for batch in _batches(lines):
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                # The key is one of its functions' work, which also finds a line that is not JSON.
+                # One of its functions extracts the key, and so also finds a line that is not JSON.
                 connection.executemany("INSERT INTO people VALUES (json_extract(?1, '$._id'), ?1)", batch)
     (count,) = connection.execute("SELECT count(*) FROM people").fetchone()
     connection.close()

@@ -1,11 +1,11 @@
 """``python -m bench.latency``: how long a commit takes, with and without work in the background.
 
-Without: no checkpoint and no collection falls into the time that is measured. With: a checkpoint is due every few
-thousand commits, a hundred times as often as by default, and a snapshot that is renewed all the time gives the
-collector something to do; made in a thread, or in the helper process. The stores take turns, and each is brought to
-rest after its turn, outside of the clock.
+Without: no checkpoint and no collection runs while commits are measured. With: a checkpoint is due every few thousand
+commits, a hundred times as often as by default, in a thread or in the helper process. A snapshot that is renewed
+constantly gives the collector work. The stores take turns, and each is brought to rest after its turn, which is not
+timed.
 
-A latency is kept as the number of its bucket, each 2 % wider than the one before: the data are a histogram.
+A latency is stored as the number of its bucket, each 2 % wider than the one before: the data are a histogram.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def quantile(histogram: Counter[int], share: float) -> float:
 
 
 class Writer:
-    """A store, and commits to it, each of which is timed."""
+    """A store, and timed commits to it."""
 
     def __init__(self, directory: Path, durability: str, background: str, keys: int, every: int) -> None:
         options = BACKGROUNDS[background].copy()

@@ -1,10 +1,10 @@
-"""``python -m bench.load_floor``: what the owner does to load documents that Spark's tasks have staged, and the floor.
+"""``python -m bench.load_floor``: the cost of loading documents that Spark's tasks have staged, and its floor.
 
-Each step does what the ones before it do, and more: read the staged files; put the rows into an LMDB file of their own,
-in key order, in one synced transaction; put there as well what a bulk load keeps for the change feed, which has each
-document once more. A load cannot do less. Then the load itself: as one transaction, which is how a job of up to 256
-MiB is done beside other documents; as a bulk load through the log, as an application does it for another process; and
-straight to the base. For each until it is committed, and until the store is closed, so that all rows are in the base.
+Each step adds to the ones before it: read the staged files; put the rows into a separate LMDB file, in key order, in
+one synced transaction; put what a bulk load keeps for the change feed there as well, which has each document once more.
+A load cannot do less. Then comes the load itself: as one transaction, which is used for a job of up to 256 MiB beside
+other documents; as a bulk load through the log, as an application does it for another process; and directly to the
+base. Each is timed until it is committed, and until the store is closed, when all rows are in the base.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def load(path: Path, name: str, committed: Callable[[], object], *, direct: bool
 
 
 class Laps:
-    """Tells what was spent for a document since it was made, by the clock and of the CPU: by this process, and by
-    those that it started and that have ended, such as the helper that makes checkpoints."""
+    """Reports the time per document since it was made, in wall time and in CPU time of this process and of its ended
+    children, such as the helper that makes checkpoints."""
 
     def __init__(self, count: int) -> None:
         self._count = count

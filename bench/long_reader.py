@@ -1,10 +1,10 @@
 """``python -m bench.long_reader``: what one idle reader costs while everything it can see is overwritten.
 
-The same updates run on a store with a reader that was opened before the first of them, and on one without; on one with
-the reader and a collector that keeps all that is younger than its oldest snapshot; and on the peers, with a reader
-each. The reader is a snapshot of the process that writes or, with ``--holder pin``, a pin for other processes. All take
-turns, a portion of updates each, so that what disturbs the machine disturbs all. A store that has used up its disk or
-its time ends there: the growth is then plain.
+The same updates run on a store with a reader that was opened before the first update, on one without a reader, on one
+with the reader and a collector that keeps everything younger than its oldest snapshot, and on the peers with a reader
+each. The reader is a snapshot of the writing process or, with ``--holder pin``, a pin for other processes. All stores
+take turns, a portion of updates each, so that a disturbance affects all. A store that has used up its disk or its time
+ends there: its growth is then obvious.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def setups(holder: Holder, checkpoint_bytes: int) -> list[Setup]:
 
 
 def measure(plan: Plan, scale: Scale, holder: Holder) -> Data:
-    """Let the stores take turns until each has had its updates, or its fill; who begins changes each time."""
+    """Let the stores take turns until each has had its updates, or its limit. The first store changes each time."""
     with ExitStack() as stack:
         variants = []
         for number, setup in enumerate(setups(holder, scale.checkpoint_bytes)):

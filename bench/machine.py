@@ -1,4 +1,4 @@
-"""What a figure depends on besides the code: the machine, the libraries, the disk; and what a process uses of them."""
+"""What a figure depends on besides the code: the machine, the libraries and the disk, and the usage of a process."""
 
 import os
 import platform
@@ -83,7 +83,7 @@ def _processor() -> str:
 
 
 def describe(directory: Path) -> dict[str, object]:
-    """The circumstances of a run, without the names and paths that tell one host from another."""
+    """The environment of a run, without names and paths that identify the host."""
     changes = _git("status", "--porcelain")
     return {
         "commit": _git("rev-parse", "--verify", "--quiet", "HEAD"),

@@ -1,7 +1,7 @@
 """``python -m bench.memory``: what a key costs in memory, in each state that it can be in.
 
-Each state is made in a fresh process, and compared with a process that has an empty store open. Memory of the process
-itself is told from pages of the base that are mapped: those are the page cache's, and the system takes them back
+Each state is made in a new process, and compared with a process that has an empty store open. Memory of the process
+itself is distinguished from mapped pages of the base, which belong to the page cache and which the system takes back
 when it needs them.
 """
 

@@ -1,9 +1,9 @@
-"""``python -m bench.origin``: what it costs a begin to remember where it was called.
+"""``python -m bench.origin``: the cost of recording where a transaction was begun.
 
 ``stats().snapshots`` names the line that opened each snapshot. For that, every begin asks for the frame of its caller,
-unless ``snapshot_origins`` is off. Two stores, one of each kind, take turns. A frame becomes a Python object when it is
-first asked for: in a function that begins once, as a request handler does, that is paid for at each begin; in a loop
-within one function, once.
+unless ``snapshot_origins`` is off. Two stores, with and without it, take turns. A frame becomes a Python object when it
+is first asked for. A function that begins one transaction, such as a request handler, pays for that at each begin. A
+loop within one function pays once.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Protocol
 import lowtide
 
 LIMIT = 0.05
-"""The share of a begin up to which it would not need to be a switch."""
+"""If the cost is below this share of a begin, the option is not needed."""
 
 
 class Begun(Protocol):
@@ -31,7 +31,7 @@ Begin = Callable[[], Begun]
 
 
 def in_handlers(begin: Begin, count: int) -> float:
-    """Seconds that a begin takes in a function of its own, the call of that function included."""
+    """Seconds of a begin in its own function, including the call of that function."""
 
     def handle() -> Begun:
         return begin()
@@ -44,7 +44,7 @@ def in_handlers(begin: Begin, count: int) -> float:
 
 
 def in_a_loop(begin: Begin, count: int) -> float:
-    """Seconds that a begin takes in a loop."""
+    """Seconds of a begin in a loop."""
     begun: list[Begun | None] = [None] * count
     started = perf_counter()
     for index in range(count):

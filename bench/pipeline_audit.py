@@ -1,10 +1,10 @@
-"""How long the audit on Spark takes: a history of a store that works rightly, of so many transactions.
+"""How long the audit on Spark takes, for the history of a correct store with a given number of transactions.
 
     python -m bench.pipeline_audit 100000
 
-The history is made by a model of a serializable store: eight sessions at once, two reads, a scan of a small range for
-every tenth transaction, one or two writes for two of three. One in ``--skew`` transactions commits although what it
-read has changed, so that there is something to find.
+A model of a serializable store makes the history. It has eight concurrent sessions. A transaction has two reads, every
+tenth also scans a small range, and two of three have one or two writes. One in ``--skew`` transactions commits although
+what it read has changed, so that there is an anomaly to find.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSIONS = 8
 
 @dataclass
 class Running:
-    """A transaction of the model that is under way."""
+    """An open transaction of the model."""
 
     name: int
     session: int
@@ -49,7 +49,7 @@ class Model:
         self._moment = 0
 
     def lines(self, count: int) -> Iterator[str]:
-        """The rows of so many transactions."""
+        """The rows of this many transactions."""
         running: list[Running] = []
         for name in range(1, count + 1):
             free = set(range(SESSIONS)) - {each.session for each in running}

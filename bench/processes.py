@@ -1,8 +1,8 @@
-"""``python -m bench --only processes``: 1, 2 and 4 processes read and write one store, beside sqlite3 and py-lmdb.
+"""``python -m bench --only processes``: 1, 2 and 4 processes on one store, compared with sqlite3 and py-lmdb.
 
 Each process has one thread and works on random keys of one table. The stores take turns, and every store gets the same
 keys, values and codec. sqlite3 runs in WAL mode with a busy timeout and begins each writing transaction with BEGIN
-IMMEDIATE; py-lmdb has one writer at a time by a lock of its own; Lowtide retries by ``store.run``.
+IMMEDIATE. py-lmdb admits one writer at a time with its own lock. Lowtide retries in ``store.run``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 _READ_SHARE: Final = 0.95
 _REQUEST_READS: Final = 5
 _BUSY: Final = 60.0
-"""Seconds for which sqlite3 waits for a lock."""
+"""Seconds that sqlite3 waits for a lock."""
 READS_SCALE, RMW_AHEAD, COMMIT_P50 = 1.8, 2.0, 150e-6
 
 encode = msgspec.msgpack.Encoder().encode
@@ -59,7 +59,7 @@ FULL, QUICK = Scale(100_000, 3.0, 3), Scale(5_000, 0.5, 1)
 
 
 class Opened(Protocol):
-    """A store in one process. ``retries`` counts what was repeated, without the program's help."""
+    """A store in one process. ``retries`` counts the attempts that were repeated on behalf of the program."""
 
     retries: int
 
@@ -245,12 +245,12 @@ def work(
             "joined": store.is_joined,
         }
     )
-    together.wait()  # nobody closes while another one is measured
+    together.wait()  # no process closes its store while another is measured
     store.close()
 
 
 def measure(name: str, path: Path, workload: str, processes: int, scale: Scale) -> Data:
-    """One store, so many processes, one workload."""
+    """Measure one workload on one store, with this number of processes."""
     path.mkdir()
     store = OPENERS[name](path, "unsynced")
     store.load([(make_key(number), encode({"n": 0, "text": "x" * 120})) for number in range(scale.keys)])

@@ -1,14 +1,14 @@
 """``python -m bench.processes_floor``: what commits of several processes through one owner cost, without a store.
 
 The owner has a file and one connection to each process. It waits for messages, takes those that have arrived, appends
-their bytes to the file with one write, synced or not, and answers each. A process changes a document, as the bench's
-read-modify-write does, sends it, and waits for the answer. There is no transaction, no validation, no version and no
-other process's commit to read. Nothing that commits by messages to one owner in Python can be faster than that, on the
-same cores and the same disk. The owner has no work of its own here: a process that works and commits for others, as an
-owner of a store does, is slower.
+their bytes to the file with one write, synced or not, and answers each. A process changes a document, as the
+read-modify-write of the benchmark does, sends it, and waits for the answer. There is no transaction, no validation, no
+version and no commit of another process to read. Nothing that commits by messages to one owner in Python can be faster,
+on the same cores and the same disk. The owner here does nothing else. The owner of a store, which works and commits for
+others, is slower.
 
-``--work MICROSECONDS`` makes each process compute for so long before each commit: about what a transaction takes.
-The CPU time of a commit, of both ends together, says how many there can be on the cores of the machine.
+``--work MICROSECONDS`` makes each process compute for this long before each commit: about the time of a transaction.
+The CPU time of a commit, of both ends together, limits how many commits the cores of the machine can do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIZE = 1 << 24
 
 
 def own(path: Path, ends: list[socket.socket], synced: bool) -> int:
-    """Commit for the processes at the other ends until all have hung up. Returns the number of groups."""
+    """Commit for the processes at the other ends until all have disconnected. Returns the number of groups."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     os.pwrite(file, bytes(_SIZE), 0)
     os.fsync(file)

@@ -1,4 +1,4 @@
-"""What a comparison promises, and why a store is ahead where it is: the rules, for any lines and stores."""
+"""The rules for targets of a comparison, and for reasons why a store is ahead, for any lines and stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as files: bench/results with its plots and README.md, and the figures in the project's README."""
+"""Writes the report: bench/results with its plots and README.md, and the figures in the project's README."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LINES_OF_README = {
 """The lines that the project's README shows, by section."""
 PEERS_OF_README = ("sqlite3", "py-lmdb", "ZODB")
 PLOT_OF_README = "long_reader"
-"""The section of which the project's README shows the first plot."""
+"""The section whose first plot is shown in the project's README."""
 
 Plots = Mapping[str, Sequence[tuple[str, str]]]
 """Of each section: captions with the names of files beside the report."""

@@ -1,10 +1,10 @@
-"""What it costs to record a store: two stores, one of them with ``record``, that take turns of a fraction of a second.
+"""The cost of recording a store: two stores, one of them with ``record``, take turns of a fraction of a second.
 
     python -m bench.recorder
 
-Each line is one mix, durability and number of threads: transactions a second without and with the recorder, the
-median of the ratios of neighbouring turns, and the processor time of a transaction, all threads included. ``--floor``
-measures besides what remains if entries are put into the list and never written.
+Each line is one mix, durability and number of threads: transactions per second without and with the recorder, the
+median of the ratios of neighbouring turns, and the CPU time of a transaction, all threads included. ``--floor`` also
+measures the cost if entries are put into the list and never written.
 """
 
 from __future__ import annotations

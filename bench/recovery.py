@@ -1,8 +1,8 @@
 """``python -m bench.recovery``: how long a store takes to open after its owner was killed, per byte of log.
 
 A child commits without a checkpoint until the log has the wanted length, and dies by SIGKILL. Copies of what it left
-are opened in fresh processes, each of which replays the whole log into the base. The files are in the page cache, so it
-is the work of recovery that is measured and not the reading speed of a disk.
+are opened in new processes. Each of them replays the whole log into the base. The files are in the page cache, so the
+figures show the work of recovery and not the reading speed of a disk.
 """
 
 from __future__ import annotations

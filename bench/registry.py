@@ -1,7 +1,7 @@
-"""The stores of a comparison by their names, and what each says about itself.
+"""The stores of a comparison by their names, and what each declares about itself.
 
-An adapter is imported when its store is asked for, and not before: a process that measures memory has only the
-libraries it needs, and a store that is not installed is left out.
+An adapter is imported only when its store is used. So a process that measures memory has only the libraries that it
+needs, and a store that is not installed is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How figures are shown: numbers in few digits, tables for the terminal and for Markdown, and the report of a run."""
+"""How figures are shown: numbers with few digits, tables for the terminal and for Markdown, and the report of a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What every part of the benchmark is: a run that gives raw data, and what a report makes of them.
+"""A section of the benchmark: a run that returns raw data, and the parts of the report made from them.
 
-Measuring and showing are kept apart: ``run`` answers plain data that go to bench/results as JSON, and the tables,
-plots and findings are made from those alone. So a report can be made again, and changed, without measuring again.
+Measuring and showing are separate: ``run`` returns plain data, which are stored in bench/results as JSON, and the
+tables, plots and findings are made from those alone. So a report can be made again, and changed, without a new run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Finding:
 
 
 class Skipped(Exception):
-    """A section cannot run here; its text says what is missing."""
+    """Raised if a section cannot run here. Its text says what is missing."""
 
 
 class Section(Protocol):

@@ -1,4 +1,4 @@
-"""The open stores of one section: opened and loaded when first asked for, closed together."""
+"""The open stores of one section: opened and loaded when first used, closed together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stores:
             peer.close()
 
     def revisions(self, name: str, durability: Durability) -> int:
-        """The sum of all documents' revisions: a store that lost an update is found out by it."""
+        """The sum of all documents' revisions, which shows whether a store has lost an update."""
         with closing(self._open[name, durability].session()) as session:
             if "order" in adapter(name).cannot:
                 keys = (key for key, _ in self._pairs)
@@ -66,7 +66,7 @@ def unwalked() -> Iterator[None]:
 
 class Settling(Protocol):
     def settle(self) -> None:
-        """Do the work that was put off."""
+        """Do the work that was deferred."""
 
 
 def undisturbed(peer: Settling, work: Callable[[], Answer]) -> tuple[Answer, float]:

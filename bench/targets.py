@@ -1,9 +1,9 @@
-"""What the comparison promises, and why a peer is ahead where it is.
+"""The targets of the comparison, and the reasons where a peer is ahead.
 
-Ahead of every peer on every transactional line. Single reads are compared through the fast path: several stores have
-no other, or no transaction around it. Inside of a transaction py-lmdb, whose get is a call into C and nothing else, may
-lead by 1.25. Ranges and scans, which any cursor can do without a transaction's help, and bulk loads have targets
-against sqlite3 and py-lmdb alone.
+Lowtide is ahead of every peer on every transactional line. Single reads are compared through the fast path: several
+stores have no other, or no transaction around it. Inside a transaction py-lmdb, whose get is a single call into C, may
+lead by 1.25. Ranges and scans, which need only a cursor and no transaction, and bulk loads have targets only against
+sqlite3 and py-lmdb.
 """
 
 from __future__ import annotations

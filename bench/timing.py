@@ -1,7 +1,7 @@
-"""Threads that work on one store for a given time, started together; and which store's turn it is.
+"""Threads that work on one store for a given time, started together, and the order in which stores take turns.
 
-A step holds the loop over single operations, so what the harness adds to each of them is one list lookup and one
-method call, for every store the same.
+A step contains the loop over single operations, so the harness adds one list lookup and one method call to each of
+them, the same for every store.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def rate(threads: Sequence[Done]) -> float:
 
 
 def turns(names: Sequence[str], slow: Sequence[str], rounds: int, few: int) -> list[list[str]]:
-    """Who is measured in which round, in this order.
+    """The stores that are measured in each round, in order.
 
     Every store comes first, and after every other one, equally often. The slow ones take part in a few of the rounds,
     spread evenly over the run.

@@ -1,8 +1,8 @@
-"""One store under updates, in a process of its own.
+"""One store under updates, in its own process.
 
-A process each makes the resident memory that of one store, and lets the driver stop the whole of it between two
-portions of work: background checkpoints of a store that waits for its turn would otherwise run in time that nothing
-counts. The driver writes one order a line to its input, and reads one line of JSON in answer.
+In a separate process the resident memory is that of one store, and the driver can stop all of it between two portions
+of work. Otherwise background checkpoints of a store that waits for its turn would run in time that is not counted. The
+driver writes one command per line to its input, and reads one line of JSON in answer.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Setup:
-    """What tells one variant from the other."""
+    """The settings that distinguish one variant from another."""
 
     title: str
     holder: Holder
@@ -61,7 +61,7 @@ class Setup:
 
 
 class Updater:
-    """A store, the updates made to it, and perhaps a reader that has been there since before the first of them."""
+    """A store, the updates made to it, and optionally a reader that was opened before the first update."""
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self._directory = directory
@@ -127,7 +127,7 @@ def _differences(found: Iterable[Pair], keys: list[bytes], serials: list[int]) -
 
 
 class Variant:
-    """The driver's side: a store in a child process that runs only while it is spoken to."""
+    """The driver's side: a store in a child process that runs only while it executes a command."""
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self.setup = setup

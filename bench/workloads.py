@@ -1,4 +1,4 @@
-"""The work that all stores are compared by. A workload is a step that threads repeat until their time is up."""
+"""The workloads that all stores are compared on. A workload is a step that threads repeat until their time is up."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The six core workloads of YCSB: keys drawn from a scrambled Zipfian distribution, each operation its own transaction.
 
-A is half reads, half updates; B is 95 % reads; C is reads alone; D is 95 % reads of what was inserted last; E is 95 %
+A is half reads, half updates; B is 95 % reads; C is only reads; D is 95 % reads of the last inserted records; E is 95 %
 scans of up to 100 records; F is half reads, half read-modify-writes. An update puts a whole new document without
-reading the old one. Documents are those of the comparison, of 150 bytes and not of 1,000; values are decoded.
+reading the old one. Documents are those of the comparison, with 150 bytes instead of 1,000. Values are decoded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUICK = Extent(rounds=1, few=1, seconds=0.08, documents=20_000)
 
 @dataclass(frozen=True)
 class Mix:
-    """One workload: what share of its operations is of which kind."""
+    """One workload: the share of each kind of operation."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
-"""Keys as the YCSB benchmark draws them: a few are asked for very often, most hardly ever.
+"""Keys as the YCSB benchmark draws them: a few are drawn very often, most of them rarely.
 
-The generator is that of Gray et al., "Quickly Generating Billion-Record Synthetic Databases"; scrambling spreads the
-popular ones over the whole key space by a hash, so that they are not neighbours.
+The generator is that of Gray et al., "Quickly Generating Billion-Record Synthetic Databases". Scrambling spreads the
+popular keys over the whole key space by a hash, so that they are not neighbours.
 """
 
 from __future__ import annotations
