@@ -137,9 +137,9 @@ Place = tuple[str, str, int, int]
 
 
 class Places:
-    """Where a piece of work was interrupted: at each place, up to so many ``visits`` that a run pays to it.
+    """Where a piece of work was interrupted: at each place, at up to ``visits`` of the visits that a run makes to it.
 
-    With ``one_in``, only one in so many places is tried, the same in each run; all of them in the full attack.
+    With ``one_in``, only one in this many places is tried, the same in each run; all of them in the full attack.
     """
 
     def __init__(self, visits: int = 2, *, one_in: int = 1) -> None:

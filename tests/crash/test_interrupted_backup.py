@@ -23,7 +23,7 @@ class Stopped(Exception):
 
 
 class StopAt:
-    """Lets so many steps pass, and stops at the next."""
+    """Lets the given number of steps pass, and stops at the next."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
@@ -35,7 +35,7 @@ class StopAt:
 
 
 def put(store: lowtide.Store, commits: int) -> int:
-    """Make so many commits more; returns the last."""
+    """Make the given number of further commits. Returns the last."""
     for _ in range(commits):
         number = store.stats().last_commit + 1
         with store.transaction() as tx:

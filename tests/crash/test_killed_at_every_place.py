@@ -21,7 +21,7 @@ from tests.support.points import POINTS
 
 QUICK_LINES = 24
 MANY = 20
-"""Of a point that is passed often the full attack takes so many visits; otherwise the first and the last are taken."""
+"""The visits that the full attack tries of a point that is passed often. Otherwise only the first and the last are."""
 
 EXPECTED = {"base.commit", "base.committed", "commit.log", "commit.publish", "checkpoint.applied", "compact.renamed"}
 

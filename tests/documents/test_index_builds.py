@@ -44,7 +44,7 @@ def filled(store: lowtide.Store) -> Collection:
 
 
 def at(step: int, work: Callable[[], object]) -> Callable[[int], None]:
-    """Does ``work`` when so many documents are entered."""
+    """Does ``work`` when the given number of documents is entered."""
 
     def progress(done: int) -> None:
         if done == step:
@@ -54,7 +54,7 @@ def at(step: int, work: Callable[[], object]) -> Callable[[int], None]:
 
 
 def at_first(step: int, work: Callable[[], object]) -> Callable[[int], None]:
-    """Does ``work`` when so many documents are entered for the first time."""
+    """Does ``work`` when the given number of documents is entered for the first time."""
     left = [work]
     return at(step, lambda: left.pop()() if left else None)
 

@@ -16,7 +16,7 @@ BOUNDS = [0, 3]
 
 @pytest.fixture(params=BOUNDS, autouse=True)
 def forgetful(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The recent commits are forgotten after so many keys."""
+    """Limits the number of keys after which recent commits are forgotten."""
     monkeypatch.setattr("lowtide.engine.transaction.validate._MOST_KEYS", request.param)
     bound: int = request.param
     return bound

@@ -97,8 +97,8 @@ class OpenScan:
     found: list[Entry] = field(default_factory=list)
 
     def consume(self, count: int, model: Model, ended: bool) -> bool:
-        """Take so many more entries; whether there may be more. If its transaction has ``ended``, it may show what it
-        has in hand and must then refuse, but never end as if it had shown everything."""
+        """Take ``count`` more entries. Returns whether there may be more. If its transaction has ``ended``, it may show
+        what it has already fetched and must then refuse, but never end as if it had shown everything."""
         if self.expected is None:
             self.ts = model.last
             self.expected = self.wanted.of(model.states[-1], self.own)

@@ -39,7 +39,7 @@ def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIE
 
 
 def wait_for(gate: Path, count: int, work: Future[Any]) -> set[int]:
-    """Wait until so many processes of ``work`` have come to a gate; which they are."""
+    """Wait until the given number of processes of ``work`` have reached a gate. Returns these processes."""
     wait_until(lambda: len(processes_at(gate)) >= count or work.done(), f"{count} processes at the gate {gate.name!r}")
     if work.done():
         work.result()
@@ -145,7 +145,7 @@ class Program:
         return self.answer(self.tell(what, **more))
 
     def write_on(self, steps: int) -> None:
-        """Wait until an owner has committed so many further steps."""
+        """Wait until an owner has committed the given number of further steps."""
         wanted = len(self.steps) + steps
         self._wait(lambda: len(self.steps) >= wanted, f"{steps} commits")
 

@@ -29,7 +29,7 @@ SIZE = 500
 ROWS = 400
 LOADED = 12_000
 BAD = 100
-"""Every so many rows that are loaded, one has no ``_id``."""
+"""One in this many loaded rows has no ``_id``."""
 
 
 @pytest.fixture(scope="module")

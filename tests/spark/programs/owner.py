@@ -48,7 +48,7 @@ class Owner:
         self._writing.start()
 
     def do_advance(self, size: int, steps: int) -> None:
-        """Do so many steps more."""
+        """Do the given number of further steps."""
         model = Model(size)
         found = self.store[COLLECTION].find_one({"_id": 0})
         first = 0 if found is None else found["n"] + 1

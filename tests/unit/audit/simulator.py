@@ -44,7 +44,7 @@ class Simulator:
         self.rows: Rows = []
 
     def run(self, count: int, at_once: int) -> Rows:
-        """Run so many transactions, up to ``at_once`` of them beside each other."""
+        """Run the given number of transactions, up to ``at_once`` of them concurrently."""
         running: list[Running] = []
         begun = 0
         while begun < count or running:

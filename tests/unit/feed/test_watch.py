@@ -17,7 +17,7 @@ from tests.unit.feed.stores import SHORT, fill, kept_from, stamps
 
 
 def wait_for_waiter(store: lowtide.Store, count: int = 1) -> None:
-    """Until so many threads wait for a commit of ``store``."""
+    """Wait until the given number of threads wait for a commit of ``store``."""
     pause = threading.Event()
     for _ in range(30_000):
         if len(parts_of(store).waiters.gates) >= count:

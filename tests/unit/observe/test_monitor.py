@@ -115,7 +115,7 @@ def test_an_error_that_comes_back_and_another_one_are_reported_again(
 def test_the_monitor_of_a_store_that_fails_goes_on(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O1, whole: who lives cannot be told for a while, and is reported when it can."""
+    """All of O1: live snapshots cannot be listed for a while, and are reported when they can."""
     clock = ManualClock()
     store = open_store(clock=clock, monitor_interval=NEVER, max_snapshot_age=1000)
     snapshot = store.snapshot()

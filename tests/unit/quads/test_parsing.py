@@ -109,7 +109,7 @@ def test_compressed_files_and_batches(parser: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_stream_stays_open(parser: str, format: str) -> None:
-    """Parsers of rdflib close what they have read; who gave it may ask it how far it came."""
+    """Parsers of rdflib close what they have read. Here the caller may still ask for the position of its stream."""
     stream = io.BytesIO(rdflib.Dataset().parse(data=DATA, format="turtle").serialize(format=format, encoding="utf-8"))
     assert parse(stream, len, format=format) > 5
     assert stream.tell() > 0

@@ -33,7 +33,7 @@ class Scripted(Connection):
 
 
 def spins(spin: Spin, connection: Scripted, commits: int) -> list[int]:
-    """The commits, of so many, whose answer was looked for."""
+    """The commits whose answer was polled for."""
     found = []
     for number in range(commits):
         connection.looked = 0

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
 
 @dataclass
 class Lived:
-    """An open store, and those who hold what is in it."""
+    """An open store, and the holders of what is in it."""
 
     store: lowtide.Store
     holders: list[lowtide.Snapshot | lowtide.Transaction]

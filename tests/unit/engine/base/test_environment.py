@@ -269,7 +269,7 @@ sys.stdin.read()
 
 
 def test_the_slot_of_a_killed_reader_is_freed() -> None:
-    """Else LMDB keeps every page from then on: a dead process would hold back the base for ever (N3)."""
+    """Otherwise LMDB keeps every page from then on: a dead process would hold back the base for ever (N3)."""
     with new_base() as base:
         reader = subprocess.Popen(
             [sys.executable, "-c", READER, str(base.directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -152,7 +152,7 @@ def test_no_table_object_exists_for_a_moment_only(directory: Path, monkeypatch: 
 
 
 def test_a_read_that_is_repeated_waits_for_no_writer(directory: Path) -> None:
-    """A writer may be the one who follows, and waits for it."""
+    """That writer may be the one that follows to the new base, and waits for this read."""
     base = Base(directory, SIZE)
     compacted_elsewhere(directory)
     found: list[bytes | None] = []

@@ -136,7 +136,7 @@ def test_what_was_released_is_said_to_be_gone_with_the_first_commit_that_is_kept
 
 
 def test_a_segment_released_under_a_cursor_is_read_to_its_end(log: LogWriter, tmp_path: Path) -> None:
-    """Its file is gone, but not its content, for who has it mapped."""
+    """Its file is gone, but its content stays for a reader that has it mapped."""
     fill(log, 2)
     end = log.full_segments[0].last_ts
     cursor = cursor_at(tmp_path, 0)

@@ -70,7 +70,7 @@ def test_a_consumer_keeps_nothing_that_was_full_for_longer_than_the_age() -> Non
 
 
 def numbered(rows: list[tuple[int, int, float]]) -> list[ClosedSegment]:
-    """Segments of so many commits, none for one that was left empty, so many bytes, and such an age."""
+    """Segments with the given numbers of commits (0 for one that was left empty), bytes and ages."""
     last = 0
     found = []
     for index, (commits, used, age) in enumerate(rows):

@@ -190,7 +190,7 @@ def test_a_commit_waits_for_others_who_hold_the_lock_however_often_it_led_itself
 def test_a_commit_from_within_the_commit_of_the_same_thread_is_refused(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal handler or a destructor may come at any moment; waiting for oneself would be for ever."""
+    """A signal handler or a destructor may run at any moment. A thread that waits for itself would wait for ever."""
     refused: list[str] = []
 
     def commit_again(*arguments: object) -> int:
@@ -211,7 +211,7 @@ def test_a_commit_from_within_the_commit_of_the_same_thread_is_refused(
 
 
 def test_no_wake_up_is_lost(store: lowtide.Store) -> None:
-    """Committers, and others who take the lock for a moment, all at once: a lost wake-up would hang this test."""
+    """Committers, and other threads that take the lock briefly, all at once: a lost wake-up would hang this test."""
 
     def commit(name: int) -> Callable[[], None]:
         def run() -> None:

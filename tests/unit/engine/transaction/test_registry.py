@@ -67,7 +67,7 @@ def test_releasing_is_harmless_when_repeated_or_unknown() -> None:
 
 
 def test_the_horizons_are_those_of_the_ones_they_concern() -> None:
-    """All hold versions; writers also what write conflicts need; who tracks reads also what validation needs."""
+    """All hold versions. Writers also hold what write conflicts need, and trackers of reads what validation needs."""
     registry = Registry(1)
     assert (registry.oldest_writer(), registry.oldest_serializable()) == (None, None)
     reader, _ = register(registry, writer=False)

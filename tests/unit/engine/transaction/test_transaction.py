@@ -186,7 +186,7 @@ def test_only_the_levels_with_a_fixed_snapshot_hold_one(store: lowtide.Store, le
 
 @LEVELS
 def test_every_way_to_begin_names_the_callers_line(store: lowtide.Store, level: Isolation) -> None:
-    """Who holds something back must be named; below SNAPSHOT it is a scan that does."""
+    """Every holder of versions must be named. Below SNAPSHOT the holder is a scan."""
     wheres: list[str] = []
 
     def look(tx: lowtide.Transaction) -> None:

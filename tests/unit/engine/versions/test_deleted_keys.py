@@ -50,7 +50,7 @@ class Looked:
             self.count += count
 
     def most(self, work: Callable[[], object], times: int) -> int:
-        """The most that one of so many calls looks at."""
+        """The most that one of ``times`` calls looks at."""
         most = 0
         for _ in range(times):
             before = self.count

@@ -171,8 +171,8 @@ def test_a_reader_that_took_a_view_keeps_it_over_freeze_and_drop() -> None:
 
 
 def test_the_cache_of_rows_is_replaced_together_with_the_layer() -> None:
-    """Rows that were read before the base changed must not serve a reader who no longer has the layer; those that it
-    did not change may. A reader of the old view has the old cache in its hands."""
+    """Rows that were read before the base changed must not serve a reader that no longer has the layer. Rows that did
+    not change may. A reader of the old view keeps the old cache."""
     store = VersionStore(0)
     store.publish(1, {b"a": b"1", b"deleted": None, b"large": bytes(LARGEST_CACHED + 1), b"not read": b"1"})
     cache = store.view[2]
