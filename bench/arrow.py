@@ -1,4 +1,4 @@
-"""``python -m bench.arrow``: a collection as an Arrow table, compared with reading JSON Lines, and imports of it.
+"""``python -m bench.arrow``: reading a collection to Arrow, compared with JSON Lines, and importing JSON Lines.
 
 Each measurement runs in its own process. The files are in the page cache.
 """
@@ -98,7 +98,7 @@ def chosen(names: Iterable[str], peers: frozenset[str]) -> list[str]:
 
 
 class WrongTable(Exception):
-    """A table that lacks rows or columns has no figures worth showing."""
+    """Raised if a table lacks rows or columns. Its figures are not shown."""
 
 
 def measure(plan: Plan, scale: Scale) -> Data:

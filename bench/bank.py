@@ -37,7 +37,7 @@ PAIRS: list[Pair] = [(b"account-%04d" % number, b"%d" % MONEY) for number in ran
 
 
 class MoneyLost(Exception):
-    """A transfer was not atomic, or an update was lost: the store has no figures worth showing."""
+    """Raised if a transfer was not atomic, or an update was lost. The figures of the store are not shown."""
 
 
 def transfer(values: list[bytes | None]) -> list[bytes]:

@@ -24,7 +24,7 @@ QUICK = Extent(rounds=3, few=1, seconds=0.08, documents=20_000)
 
 
 class LostUpdate(Exception):
-    """A store that loses updates has no figures worth showing."""
+    """Raised if a store lost updates. Its figures are not shown."""
 
 
 class Compare:

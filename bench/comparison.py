@@ -105,7 +105,7 @@ def ahead(figures: Figures, promises: Promises, title: str) -> list[Grid]:
 
 
 def settling(figures: Figures, lines: Sequence[Line], work: str) -> list[Grid]:
-    """What was put off until after such work: no table if nothing was written."""
+    """The work that was deferred until afterwards. No table if nothing was written."""
     peers = figures.peers()
     rows = []
     for line in measured(figures, lines):

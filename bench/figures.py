@@ -22,7 +22,7 @@ class Figure:
     beside: float | None = None
     """Operations per second of the writer beside them."""
     settle_seconds: float = 0.0
-    """The work it had put off, done after the clock was stopped."""
+    """The seconds of deferred work, done after the clock was stopped."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Promises:
     ahead: frozenset[str]
     """The lines on which Lowtide is to be ahead of every store that has no floor of its own there."""
     floors: Mapping[tuple[str, str], float]
-    """By line and store, where the floor is not that of the line: Lowtide is at least so many times as fast."""
+    """By line and store, where the floor is not that of the line: Lowtide is at least this many times as fast."""
     reasons: Mapping[tuple[str, str], str]
     """Why a store is ahead: by line and store, or by line alone, with no store."""
     noun: str = "peer"

@@ -35,7 +35,7 @@ FLOORS: dict[tuple[str, str], float] = {
     ("rmw-unsynced", "sqlite3"): 4.0,
     ("rmw-unsynced", "py-lmdb"): 1.2,
 }
-"""Where the floor is not that of its line: Lowtide is at least so many times as fast as the peer."""
+"""Where the floor is not that of its line: Lowtide is at least this many times as fast as the peer."""
 
 _CURSOR = (
     "its cursor steps in C; here a range merges the base with the versions in memory, and copies each chunk out of "

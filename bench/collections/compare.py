@@ -25,7 +25,7 @@ Place = tuple[str, Durability]
 
 
 class LostWrite(Exception):
-    """A store that loses writes has no figures worth showing."""
+    """Raised if a store lost writes. Its figures are not shown."""
 
 
 class Documents:

@@ -105,7 +105,7 @@ class ZodbCollection:
         return self._read(lambda root: grouped(root.people.values()))
 
     def settle(self) -> None:
-        # Packing, which drops old revisions, is a task for the night there; nothing else is put off.
+        # Packing, which drops old revisions, is a nightly task in ZODB. Nothing else is deferred.
         pass
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ _WARM_UP = 0.25  # as a share of the measured time
 
 
 class WrongAnswer(Exception):
-    """A store gave a wrong answer, so its figures are not shown."""
+    """Raised if a store gave a wrong answer. Its figures are not shown."""
 
 
 @dataclass

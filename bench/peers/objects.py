@@ -118,7 +118,7 @@ class ZodbPeer:
         return ZodbSession(self._database)
 
     def settle(self) -> None:
-        # Packing, which drops old revisions, is a task for the night there; nothing else is put off.
+        # Packing, which drops old revisions, is a nightly task in ZODB. Nothing else is deferred.
         pass
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ def person_name(number: int) -> str:
 
 
 def people_in(triples: int) -> int:
-    """How many people there are in a graph of so many triples."""
+    """How many people there are in a graph with this many triples."""
     return max(20, int(triples / _TRIPLES_OF_PERSON))
 
 
@@ -211,7 +211,7 @@ def update_of_data(number: int) -> str:
 
 
 def update_of_pattern(number: int, triples: int) -> str:
-    """A request that gives a product another price, for all who like it to see."""
+    """A request that changes the price of a product, which all who like it see."""
     product = iri("product", number % products_in(triples))
     return (
         f"PREFIX : <{BASE}> DELETE {{ ?x :price ?old }} INSERT {{ ?x :price {number + 2000} }} "

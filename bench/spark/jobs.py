@@ -69,7 +69,7 @@ class Files:
         return self.place / "unwritten"
 
     def grown(self, count: int) -> Path:
-        """A store of so many documents, with no index."""
+        """A store with this many documents and no index."""
         return self.place / f"store-{count}"
 
 
@@ -163,7 +163,7 @@ class Sources:
 
 
 def reading(line: str, peer: str, documents: int, load: Callable[[], DataFrame], rows: int | None = None) -> Job:
-    """A job that reads, and is to find so many rows: all of them, if that is not said."""
+    """A job that reads, and has to find this many rows, by default all of them."""
 
     def check() -> None:
         check_rows(load(), documents if rows is None else rows, line, peer)
@@ -174,7 +174,7 @@ def reading(line: str, peer: str, documents: int, load: Callable[[], DataFrame],
 
 
 def check_rows(frame: DataFrame, expected: int, line: str, peer: str) -> None:
-    """Whether there are so many rows, and no id twice."""
+    """Whether there are this many rows, and no id twice."""
     found = frame.selectExpr("count(*)", "count(DISTINCT _id)").first()
     assert found is not None
     if tuple(found) != (expected, expected):

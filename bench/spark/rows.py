@@ -28,7 +28,7 @@ PROJECTION = "_id BIGINT, score DOUBLE"
 COLLECTION = "items"
 INDEXED = "quantity"
 QUANTITIES = 10_000
-"""Each of them occurs once in every so many documents that follow each other."""
+"""Each of them occurs once in this many consecutive documents."""
 SELECTED = QUANTITIES // 100
 """Quantities below this are one percent of the documents."""
 FILES = 2

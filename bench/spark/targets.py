@@ -52,7 +52,7 @@ class Target:
     ours: Key
     theirs: Key
     least: float
-    """The rate of ours is at least so many times that of theirs."""
+    """The rate of ours is at least this many times that of theirs."""
     words: str
     why: str
     """Said where it is missed, or where another source is ahead."""
