@@ -1,4 +1,4 @@
-"""Finds the first entry of a range that may begin with deleted keys.
+"""Finds the first entry of a range that begins with deleted keys.
 
 The index of a queue begins with deleted keys, because its jobs are taken in order. A scan would merge what it reads
 from the layers and from the base. Here it is enough to collect the deleted keys up to the first one that is not
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from lowtide.engine.versions.below import BaseRows
 
 
-def first_of_layer(
+def first_after_deleted(
     layer: Layer, base: BaseRows, wanted: Range, ts: int, most: int
 ) -> tuple[bool, tuple[bytes, bytes] | None]:
-    """The first entry at ``ts`` of a range with an end, with its full key, if there is only one layer above the base.
+    """The first entry at ``ts`` of a range, with its full key, if there is only one layer above the base.
     Returns False if the range must be scanned, because ``most`` keys are deleted or one was put after ``ts``. The layer
     was taken before this reads the base; see ``visibility``."""
     low, high, reverse = wanted.low, wanted.high, wanted.reverse
-    assert high is not None
     deleted: set[bytes] = set()
     living: tuple[bytes, bytes] | None = None
     keys = layer.keys.between(low, high, most, reverse)
@@ -37,16 +36,10 @@ def first_of_layer(
             living = (key, value)
             break
         deleted.add(key)
-    # All keys of the layer before the living one are deleted. So any other key of the base there is in no layer.
-    if not deleted:
-        known, entry = base.first(low, high, ts, reverse)
-        if not known:
-            return False, None
-        entries, last = [entry] if entry is not None else [], None
-    elif living is None and len(keys) == most:
+    if living is None and len(keys) == most:
         return False, None
-    else:
-        entries, last = base.chunk(low, high, ts, limit=len(deleted) + 1, reverse=reverse, strip=0)
+    # All keys of the layer before the living one are deleted. So any other key of the base there is in no layer.
+    entries, last = base.chunk(low, high, ts, limit=len(deleted) + 1, reverse=reverse, strip=0)
     for entry in entries:
         if entry[0] not in deleted:
             if living is None or (entry[0] > living[0] if reverse else entry[0] < living[0]):

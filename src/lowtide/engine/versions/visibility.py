@@ -19,7 +19,7 @@ from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
-from lowtide.engine.versions.leading import first_of_layer
+from lowtide.engine.versions.leading import first_after_deleted
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.errors import UsageError
 
@@ -244,16 +244,17 @@ class Reader:
         low, high, reverse, _ = wanted
         assert high is not None
         active, frozen, _ = self._versions.view
-        if frozen is None:
-            known, entry = first_of_layer(active, self._base, wanted, ts, self.least_run)
-            return entry if known else self._first_of_scan(wanted, ts)
         nearest: tuple[bytes, bytes] | None = None
-        for layer in (active, frozen):
+        for layer in (active,) if frozen is None else (active, frozen):
             key = layer.keys.first(low, high, reverse)
             if key is None:
                 continue
             chain = visible(layer.chains.get(key), ts)
-            if chain is None or (value := chain[1]) is None:  # the range must be scanned
+            if chain is None or (value := chain[1]) is None:  # the keys after it must be looked at
+                if frozen is None:
+                    known, entry = first_after_deleted(active, self._base, wanted, ts, self.least_run)
+                    if known:
+                        return entry
                 return self._first_of_scan(wanted, ts)
             if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
                 nearest = (key, value)
