@@ -65,8 +65,9 @@ def broken_spans(tx: int, name: str, spans: list[TimeSpan]) -> Iterator[Finding]
     seen, seen_of = 0.0, ""
     for _, of_place in groupby(sorted(spans, key=attrgetter("place")), key=attrgetter("place")):
         together = list(of_place)
-        newest = max(together, key=attrgetter("begin"))
-        oldest = min(together, key=attrgetter("end"))
+        # By the key as well: of two keys that one commit wrote, an audit in pieces must name the same one.
+        newest = max(together, key=attrgetter("begin", "key"))
+        oldest = min(together, key=attrgetter("end", "key"))
         if newest.scan and newest.begin >= oldest.end:
             words = (
                 f"a scan of {name} saw {newest.key} as of commit {newest.begin:.0f}, "

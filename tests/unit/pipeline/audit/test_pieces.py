@@ -134,6 +134,23 @@ def test_pieces_show_what_the_whole_shows(rows: Rows, every: int) -> None:
     assert forms_in_pieces(rows, every) == forms_of_the_whole(rows)
 
 
+def test_of_two_keys_that_one_commit_wrote_the_same_one_is_named() -> None:
+    """The scan shows two keys as they were before commit 3, after a read that saw this commit."""
+    rows: Rows = [
+        {"tx": 4, "op": "write", "key": "c", "value": 404},
+        {"tx": 4, "op": "commit", "version": 2},
+        {"tx": 1, "op": "write", "key": "c", "value": 101},
+        {"tx": 1, "op": "write", "key": "b", "value": 102},
+        {"tx": 1, "op": "commit", "version": 3},
+        {"tx": 7, "op": "read", "key": "b", "value": 102},
+        {"tx": 7, "op": "scan", "low": "a", "high": "d", "values": {"c": 404}},
+        {"tx": 7, "op": "commit", "version": None},
+    ]
+    found = forms_of_the_whole(rows)
+    assert ("observed-vanishes", frozenset((1, 7)), ("b", "b")) in found
+    assert forms_in_pieces(rows) == found
+
+
 @settings(max_examples=100)
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_a_correct_history_shows_nothing(seed: int, lists: bool, blind: bool) -> None:
