@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from queue import Empty, SimpleQueue
 
 from lowtide.engine.garbage.account import HolderId, Holding
 from lowtide.engine.transaction.registration import Entry
@@ -29,6 +30,9 @@ class Monitor:
     The interval is real time; the hooks get the time of the store's clock. A hook that raises is logged once, with its
     traceback, and is called again at the next tick. It is logged again when it fails in another way, or after it has
     succeeded.
+
+    ``_endings`` wakes the thread when it is closed. It is a SimpleQueue for the same reason as that of the ``Syncer``:
+    an interrupt of ``close`` must not leave a lock taken.
     """
 
     def __init__(self, interval: float, now: Callable[[], float], hooks: Iterable[Hook]) -> None:
@@ -36,7 +40,8 @@ class Monitor:
         self._now = now
         self._hooks = list(hooks)
         self._failing: dict[Hook, str] = {}
-        self._stop = threading.Event()
+        self._closed = False
+        self._endings: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lowtide-monitor", daemon=True)
 
     def start(self) -> None:
@@ -44,18 +49,22 @@ class Monitor:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self.tick()
+        while True:
+            try:
+                self._endings.get(timeout=self._interval)
+                return
+            except Empty:
+                self.tick()
 
     def tick(self) -> None:
         """Call every hook once. Called by the thread, and by tests."""
         for hook in self._hooks:
-            if self._stop.is_set():
+            if self._closed:
                 return
             try:
                 hook(self._now())
             except Exception as error:
-                if self._failing.get(hook) != repr(error) and not self._stop.is_set():
+                if self._failing.get(hook) != repr(error) and not self._closed:
                     self._failing[hook] = repr(error)
                     logger.exception("the monitor failed; it continues, and does not report the same error again")
             else:
@@ -63,7 +72,8 @@ class Monitor:
 
     def close(self) -> None:
         """Stop the thread, and wait for a hook that is running, unless that hook called this."""
-        self._stop.set()
+        self._closed = True
+        self._endings.put(None)
         join(self._thread)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from queue import Empty, SimpleQueue
 
 from lowtide.engine.log.writer import LogWriter
 from lowtide.errors import StoreFailed
@@ -14,13 +15,16 @@ class Syncer:
 
     The committing leader calls ``tell`` after it wrote, unless ``told`` is set already. The thread clears ``told``
     before the sync begins, so a commit that the sync misses calls ``tell`` again.
+
+    ``_wishes`` has True for a log to sync, and False to end. It is a SimpleQueue, whose ``put`` is one call into C: an
+    interrupt of the committing thread comes before it or after it. Inside the ``set`` of an Event it could leave the
+    event's lock taken, and every later commit would wait for it.
     """
 
     def __init__(self, log: LogWriter, interval: float) -> None:
         self._log = log
         self._interval = interval
-        self._stop = threading.Event()
-        self._dirty = threading.Event()
+        self._wishes: SimpleQueue[bool] = SimpleQueue()
         self.told = False
         self._thread = threading.Thread(target=self._run, name="lowtide-sync", daemon=True)
 
@@ -31,20 +35,23 @@ class Syncer:
     def tell(self) -> None:
         """Have the log synced within the interval."""
         self.told = True
-        self._dirty.set()
+        self._wishes.put(True)
 
     def _run(self) -> None:
-        while self._dirty.wait() and not self._stop.wait(self._interval):
-            self._dirty.clear()
+        while self._wishes.get() and not self._ends_within_interval():
             self.told = False
-            if self._stop.is_set():
-                return  # the clear may have swallowed the wake-up of close, which sets this first
             try:
                 self._log.sync()
             except StoreFailed:
                 return  # the log keeps the error and refuses every further commit with it
 
+    def _ends_within_interval(self) -> bool:
+        try:
+            return not self._wishes.get(timeout=self._interval)
+        except Empty:
+            return False
+
     def close(self) -> None:
-        self._stop.set()
-        self._dirty.set()
+        """End the thread. Can be called more than once."""
+        self._wishes.put(False)
         join(self._thread)

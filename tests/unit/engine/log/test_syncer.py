@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import lowtide
 from lowtide.engine.log.syncer import Syncer
+from lowtide.observe.monitor import Monitor
 from tests.support.disks import FaultyDisk
 from tests.support.patience import PATIENCE
 from tests.unit.engine.log.logs import append, start_log
@@ -81,3 +85,38 @@ def test_a_sync_that_fails_poisons_the_log_and_is_not_tried_again(tmp_path: Path
         log.sync()
     assert disk.counts["sync"] == 1
     syncer.close()
+
+
+def functions_called(work: Callable[[], object]) -> list[str]:
+    """The functions written in Python that a call runs, itself included."""
+    called: list[str] = []
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def test_an_interrupt_cannot_come_in_the_middle_of_telling_it(tmp_path: Path) -> None:
+    """An interrupt is raised where a function begins, after a call and where a loop jumps back. So it comes before all
+    of ``tell`` or after it, if that calls nothing in Python: inside an Event it would leave the lock taken."""
+    log = start_log(tmp_path)
+    syncer = Syncer(log, interval=3600)
+    assert functions_called(syncer.tell) == ["Syncer.tell"]
+    log.close()
+
+
+def test_no_interrupt_of_a_close_leaves_a_lock_taken(tmp_path: Path) -> None:
+    log = start_log(tmp_path)
+    syncer, monitor = Syncer(log, interval=3600), Monitor(3600, lambda: 0.0, ())
+    for each in (syncer, monitor):
+        each.start()
+        assert "Event.set" not in functions_called(each.close)
+        each.close()
+    log.close()
