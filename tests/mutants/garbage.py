@@ -6,6 +6,18 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a count of the history is kept for a later state",
+        "stats() goes on to show what was held before a checkpoint that came while the history was read.",
+        "engine/garbage/account.py",
+        (
+            (
+                "_History(state, holding, counts)",
+                "_History(base.state(), holding, counts)",
+            ),
+        ),
+        (("tests/unit/engine/garbage/test_account.py::test_a_history_that_changes_while_it_is_read_is_read_again"),),
+    ),
+    Mutant(
         "pruning without the time bound",
         "A version goes although it ended after the live snapshots were read: one that began meanwhile loses it.",
         "engine/garbage/horizon.py",

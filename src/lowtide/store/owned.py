@@ -13,7 +13,7 @@ from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
-from lowtide.engine.garbage.account import count_superseded
+from lowtide.engine.garbage.account import Accountant, count_superseded
 from lowtide.engine.garbage.collector import Collector
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Kept
@@ -90,7 +90,7 @@ class OwnedStore:
             raise
 
     def _wire(self, path: Path, options: Options, opened: OpenedFiles, undo: contextlib.ExitStack) -> None:
-        self.case, self.replayed = opened.case, opened.replayed
+        self.case, self.replayed, self.opened_at = opened.case, opened.replayed, opened.last_ts
         self.log, self.base, self._loan = opened.log, opened.base, opened.loan
         self.versions, self.registry = VersionStore(opened.boundary, options.cache_rows), Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
@@ -167,7 +167,7 @@ class OwnedStore:
             lambda ts: self.checkpointer.run(upto=ts),
             self.collector.unpinned,
         )
-        self.opened_at = opened.last_ts
+        self.accountant = Accountant(self.versions, self.base)
         self.loader = Loader(path, self)
         snapshots = SnapshotMonitor(
             options,

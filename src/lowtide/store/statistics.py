@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.engine.base.pin_table import PinRow
-from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account
+from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding
 from lowtide.engine.recovery.members import members_of
 from lowtide.engine.transaction.registration import Entry
 from lowtide.observe.stats import PinStats, ProcessStats, SnapshotStats, Stats
@@ -21,7 +21,7 @@ def held_by(
     holders = [Holder(entry.token, entry.ts) for entry in entries]
     for name, row in owned.pinning.leases.all() if pins is None else pins:
         holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
-    return account(holders, owned.versions, owned.base)
+    return owned.accountant.account(holders)
 
 
 def stats_of(owned: OwnedStore) -> Stats:

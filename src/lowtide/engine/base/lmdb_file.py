@@ -72,6 +72,10 @@ class LmdbFile(ABC):
         except lmdb.Error as error:
             return self._again(error, lambda: self.read(look), b"")
 
+    def state(self) -> tuple[object, int]:
+        """A value that is another one after each LMDB commit of any process, and after an exchange of the file."""
+        return self.read(lambda txn: (self.env, txn.id()))
+
     def _again(self, error: lmdb.Error, attempt: Callable[[], _Result], full_key: bytes) -> _Result:
         """Repeat a read that the growth of the map interrupted, once the map has grown."""
         while True:

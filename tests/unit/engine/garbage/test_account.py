@@ -8,8 +8,10 @@ from hypothesis import given
 
 from lowtide.engine.base.history import Interval
 from lowtide.engine.garbage import account as account_module
-from lowtide.engine.garbage.account import Holder, Holding, account, count_superseded, held_alone, superseded
+from lowtide.engine.garbage.account import Accountant, Holder, Holding, count_superseded, held_alone, superseded
 from lowtide.engine.versions.layers import VersionStore
+from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 from tests.unit.engine.base.bases import PREFIX, fill, new_base
 
 KEYSPACES = [b"\0\0\0\1", b"\0\0\0\2", b"\0\0\0\3"]
@@ -70,9 +72,8 @@ def test_superseded_versions_are_found_in_both_layers_and_in_the_history(
             (6, 7, other, len(other)),
         ]
         assert count_superseded(versions, base) == 5
-        ended_later = [(begin, end) for begin, end, _, _ in superseded(versions, base, since=2)]
-        assert sorted(ended_later) == [(1, 3), (2, 3), (4, 5), (6, 7)]
-        assert account([Holder(1, 2), Holder(2, 6)], versions, base) == {
+        base.history_below = 3
+        assert Accountant(versions, base).account([Holder(1, 2), Holder(2, 6)]) == {
             1: Holding(2, len(key) + 3 + len(other) + 5),
             2: Holding(1, len(other)),
         }
@@ -90,5 +91,73 @@ def test_where_nothing_is_superseded_there_is_nothing_to_count() -> None:
 def test_nothing_is_looked_at_if_nobody_holds_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = VersionStore(0)
     with new_base() as base:
-        monkeypatch.setattr(account_module, "superseded", lambda *_: pytest.fail("it was walked"))
-        assert account([], versions, base) == {}
+        monkeypatch.setattr(account_module, "_counted", lambda *_: pytest.fail("it was walked"))
+        assert Accountant(versions, base).account([]) == {}
+
+
+def test_the_history_is_read_again_only_if_it_or_a_holder_below_its_end_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions, key = VersionStore(3), PREFIX + b"a"
+    with new_base() as base:
+        fill(base, {key: (3, b"x")}, [(Interval(1, 2, key), b"old"), (Interval(2, 3, key), b"older")])
+        base.history_below = 3
+        reads: list[bytes] = []
+        read = base.history_sizes
+
+        def noted(after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
+            reads.append(after)
+            return read(after, limit)
+
+        monkeypatch.setattr(base, "history_sizes", noted)
+        accountant = Accountant(versions, base)
+
+        def holds(*timestamps: int) -> tuple[list[int], int]:
+            """How many versions the holders at these timestamps hold, and how often the history was read for that."""
+            before = len(reads)
+            found = accountant.account([Holder(number, ts) for number, ts in enumerate(timestamps)])
+            return [found[number].versions for number in range(len(timestamps))], len(reads) - before
+
+        assert holds(1) == ([1], 1)
+        assert holds(1) == ([1], 0)
+        assert holds(1, 3, 7) == ([1, 0, 0], 0), "the others see nothing of the history"
+        assert holds(1, 2, 7) == ([1, 1, 0], 1), "a holder has come"
+        assert holds(2, 7) == ([1, 0], 1), "a holder has gone"
+        assert holds(3, 7) == ([0, 0], 0), "nobody sees the history"
+        fill(base, {key: (4, b"y")}, [(Interval(1, 4, PREFIX + b"b"), b"old")])
+        base.history_below = 4
+        assert holds(2, 7) == ([2, 0], 1), "the history has changed"
+        assert holds(2, 3, 7) == ([1, 0, 0], 1), "what two of them see, neither holds alone"
+
+
+def test_a_history_that_changes_while_it_is_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was counted is kept for the state from before it was read: a count that lacks a change is never reused."""
+    versions, key = VersionStore(3), PREFIX + b"a"
+    with new_base() as base:
+        fill(base, {key: (3, b"x")}, [(Interval(1, 2, key), b"old")])
+        base.history_below = 3
+        read = base.history_sizes
+
+        def overtaken(after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
+            found = read(after, limit)
+            monkeypatch.setattr(base, "history_sizes", read)
+            fill(base, {key: (3, b"x")}, [(Interval(1, 3, PREFIX + b"b"), b"old")])
+            return found
+
+        monkeypatch.setattr(base, "history_sizes", overtaken)
+        accountant = Accountant(versions, base)
+        assert accountant.account([Holder(1, 1)])[1].versions == 1
+        assert accountant.account([Holder(1, 1)])[1].versions == 2
+
+
+def test_a_base_that_was_exchanged_is_read_again(open_store: OpenStore) -> None:
+    store = open_store()
+    store.keyspace("k").put(b"a", b"1")
+    with store.snapshot():
+        store.keyspace("k").put(b"a", b"2")
+        store.checkpoint()
+        assert [each.versions_held for each in store.stats().snapshots] == [1]
+        state = parts_of(store).base.state()
+        store.compact()
+        assert parts_of(store).base.state() != state
+        assert [each.versions_held for each in store.stats().snapshots] == [1]
