@@ -8,6 +8,24 @@ _LONE = "tests/schedules/test_lone_statements.py::test_every_schedule_ends_as_a_
 
 MUTANTS = [
     Mutant(
+        "what was read last stands for any key",
+        "A commit logs as the value before the value of another key, which the transaction has read last.",
+        "engine/transaction/transaction.py",
+        (
+            (
+                "and self.latest_key in writes:",
+                "and self.latest_key is not None:",
+            ),
+        ),
+        (
+            (
+                "tests/unit/engine/transaction/test_transaction.py::"
+                "test_a_commit_logs_what_was_there_before_whatever_the_transaction_has_read"
+                "[_read_another_and_put-expected2-Isolation.SNAPSHOT]"
+            ),
+        ),
+    ),
+    Mutant(
         "a statement alone is not compared",
         "Two statements that read the same counter without a snapshot both commit, and one increment is lost.",
         "engine/transaction/commit.py",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from lowtide.engine.types import Range, Writes, after_prefix, bad_key, check_key, check_value
 from lowtide.errors import UsageError
+
+_BYTES: Final = frozenset((bytes,))
 
 
 class KeyspaceReads(Protocol):
@@ -130,16 +132,15 @@ class Keyspace(ReadKeyspace):
 
         >>> store.keyspace("fruit").put_many({b"lime": b"green", b"plum": b"purple"})
         """
-        prefix, entry = self.prefix, (b"", b"")
-        writes: Writes = {}
+        prefix, pairs = self.prefix, entries.items() if isinstance(entries, Mapping) else list(entries)
         try:
-            for entry in entries.items() if isinstance(entries, Mapping) else entries:
-                key, value = entry
-                writes[prefix + key] = value
+            writes: Writes = {prefix + key: value for key, value in pairs}
         except (TypeError, ValueError):
-            _check_pair(entry)  # raises a clearer error if this entry is the cause
+            for entry in pairs:
+                _check_pair(entry)  # raises a clearer error if this entry is the cause
             raise
-        if any(type(value) is not bytes or len(value) > 65536 for value in writes.values()):
+        values = writes.values()
+        if not _BYTES.issuperset(map(type, values)) or max(map(len, filter(None, values)), default=0) > 65536:
             writes = {full_key: check_value(value) for full_key, value in writes.items()}
         if max(map(len, writes), default=0) > 256:
             for full_key in writes:

@@ -23,6 +23,8 @@ class TransactionReads:
         "_registration",
         "engine",
         "latest_few",
+        "latest_key",
+        "latest_value",
         "overlay",
         "policy",
         "reads",
@@ -42,6 +44,10 @@ class TransactionReads:
     latest_few: tuple[Range, int, tuple[list[tuple[bytes, bytes]], bool]] | None
     """The last arguments of ``few`` and its result, which stays correct because the transaction reads one instant. It
     is often asked for again, because a program reads what it then changes."""
+    latest_key: bytes | None
+    latest_value: bytes | None
+    """The last key that was read from the snapshot, and its value there. A commit of that key alone need not read it
+    again."""
     _registration: Registration | None
     """The registration of its snapshot while it is open; None below SNAPSHOT. If an interrupt keeps the transaction
     from releasing it, the registration releases itself when the transaction is dropped."""
@@ -57,6 +63,7 @@ class TransactionReads:
             if self.reads is not None:
                 self.reads.keys.add(full_key)
             value = engine.reader.get(full_key, self.ts)
+            self.latest_key, self.latest_value = full_key, value
         else:
             return engine.reader.get_latest(full_key)
         if engine.expired:  # checked after the read: the versions of a snapshot that expired meanwhile may be gone

@@ -241,7 +241,9 @@ class EngineTransaction(TransactionReads):
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the reads, see Autocommit
         known = self.before if token else None
-        if known and len(writes) > _MANY and list(known) == list(writes):
+        if token and len(writes) == 1 and self.latest_key in writes:
+            before = [self.latest_value]
+        elif known and len(writes) > _MANY and list(known) == list(writes):
             before = list(known.values())  # in the same order, as a bulk load has them
         elif known and known.keys() >= writes.keys():
             before = [known[full_key] for full_key in writes]
@@ -361,6 +363,7 @@ def begin(
     tx.state = ""
     tx.writes, tx.before, tx.memo = {}, {}, {}
     tx.innermost = tx.reads = tx.replaced = tx.callbacks = tx.guards = tx.overlay = tx.latest_few = None
+    tx.latest_key = tx.latest_value = None
     tx._registration = None
     tx.merging = _NOWHERE
     tx._wrote_at_once = False

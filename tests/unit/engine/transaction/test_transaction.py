@@ -9,6 +9,7 @@ import pytest
 import lowtide
 from lowtide import Isolation
 from lowtide.errors import ConflictError, UsageError
+from tests.conftest import OpenStore
 
 LEVELS = pytest.mark.parametrize("level", list(Isolation))
 
@@ -234,3 +235,63 @@ def test_run_repeats_work_that_itself_raised_a_transient_error(store: lowtide.St
 
     assert store.run(work) == "done"
     assert len({id(tx) for tx in calls}) == 3
+
+
+def _read_and_put(k: lowtide.Keyspace) -> None:
+    k.get(b"there")
+    k.put(b"there", b"2")
+
+
+def _read_absent_and_put(k: lowtide.Keyspace) -> None:
+    k.get(b"absent")
+    k.put(b"absent", b"2")
+
+
+def _read_another_and_put(k: lowtide.Keyspace) -> None:
+    k.get(b"there")
+    k.get(b"absent")
+    k.put(b"there", b"2")
+
+
+def _put_and_read_and_put(k: lowtide.Keyspace) -> None:
+    k.put(b"there", b"2")
+    k.get(b"there")
+    k.put(b"there", b"3")
+
+
+def _read_and_put_two(k: lowtide.Keyspace) -> None:
+    k.put(b"absent", b"2")
+    k.get(b"there")
+    k.put(b"there", b"3")
+
+
+def _read_and_delete(k: lowtide.Keyspace) -> None:
+    k.get(b"there")
+    k.delete(b"there")
+
+
+@pytest.mark.parametrize("level", [Isolation.READ_COMMITTED, Isolation.SNAPSHOT, Isolation.SERIALIZABLE])
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (_read_and_put, [("update", b"there", b"1")]),
+        (_read_absent_and_put, [("insert", b"absent", None)]),
+        (_read_another_and_put, [("update", b"there", b"1")]),
+        (_put_and_read_and_put, [("update", b"there", b"1")]),
+        (_read_and_put_two, [("insert", b"absent", None), ("update", b"there", b"1")]),
+        (_read_and_delete, [("delete", b"there", b"1")]),
+    ],
+)
+def test_a_commit_logs_what_was_there_before_whatever_the_transaction_has_read(
+    open_store: OpenStore,
+    level: Isolation,
+    work: Callable[[lowtide.Keyspace], None],
+    expected: list[tuple[str, bytes, bytes | None]],
+) -> None:
+    store = open_store(before_images=True)
+    store.keyspace("k").put(b"there", b"1")
+    begun = store.stats().last_commit
+    with store.transaction(level) as tx:
+        work(tx.keyspace("k"))
+    changes = store.changes(since=begun, before=True)
+    assert sorted((each.kind, each.key, each.before) for each in changes) == expected
