@@ -10,18 +10,17 @@ import pytest
 import lowtide
 from lowtide.sharing.loading import bulk, direct, staged
 from tests.crash.power import crashes
-from tests.crash.stores import child
+from tests.crash.stores import child, lines_of
 from tests.support.disks import RecordingDisk
 from tests.support.parts import parts_of
 from tests.unit.sharing.loading.jobs import check_indexes, check_nothing_left, documents, load
 
 LOADING = """
-import os, signal, sys, lowtide
+import json, os, signal, sys, lowtide
 from lowtide.engine.transaction.commit import Committer
 from lowtide.sharing.loading import bulk, direct, staged
 from tests.unit.sharing.loading.jobs import load
 
-path, left = sys.argv[1], int(sys.argv[2])
 bulk.DIRECT_ROWS, direct.CHUNK_ROWS, staged._ROWS = 1, 30, 30
 
 def dying(work):
@@ -34,12 +33,20 @@ def dying(work):
         return result
     return step
 
-store = lowtide.open(path, checkpointer="thread")
-bulk.put_entries, bulk.note_filled, bulk.claim = map(dying, (bulk.put_entries, bulk.note_filled, bulk.claim))
-Committer.commit_alone = dying(Committer.commit_alone)
-load(store, "upsert", [{"_id": number, "n": number, "new": True} for number in range(10, 60)], bulk_bytes=0)
-os.kill(os.getpid(), signal.SIGKILL)
+def die():
+    store = lowtide.open(sys.argv[1], checkpointer="thread")
+    bulk.put_entries, bulk.note_filled, bulk.claim = map(dying, (bulk.put_entries, bulk.note_filled, bulk.claim))
+    Committer.commit_alone = dying(Committer.commit_alone)
+    load(store, "upsert", [{"_id": number, "n": number, "new": True} for number in range(10, 60)], bulk_bytes=0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+for line in sys.stdin:
+    left = int(line)
+    if os.fork() == 0:
+        die()
+    print(json.dumps(os.waitstatus_to_exitcode(os.wait()[1])), flush=True)
 """
+"""Dies in a fork, for each number of steps that it is given: imports take longer than a load."""
 OLD = [{"_id": number, "n": number} for number in range(20)]
 NEW = [*OLD[:10], *({"_id": number, "n": number, "new": True} for number in range(10, 60))]
 
@@ -49,18 +56,19 @@ def test_a_load_that_is_killed_at_any_step_leaves_all_of_it_or_nothing(tmp_path:
     with lowtide.open(path) as store:
         store["c"].create_index("n", unique=True)
         store["c"].insert_many(OLD)
-    killed = 0
-    while True:
-        with child(LOADING, path, killed) as process:
-            assert process.wait() == -signal.SIGKILL
-        killed += 1
-        with lowtide.open(path) as store:
-            found = documents(store)
-            assert found in (OLD, NEW)
-            assert store.verify().ok
-            check_indexes(store)
-            if found == NEW:
-                break
+    killed, found = 0, OLD
+    with child(LOADING, path) as process:
+        codes = lines_of(process)
+        while found == OLD:
+            process.stdin.write(f"{killed}\n")
+            process.stdin.flush()
+            assert next(codes) == -signal.SIGKILL
+            killed += 1
+            with lowtide.open(path) as store:
+                found = documents(store)
+                assert found in (OLD, NEW)
+                assert store.verify().ok
+                check_indexes(store)
     assert killed > 8, "after each put, the count, the claim and the commit"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 
 import lowtide
 from lowtide.sharing.loading import bulk
+from lowtide.sharing.loading.job import StagedFile
 from lowtide.sharing.loading.staged import STAGING
 from lowtide.store import staged_import
-from lowtide.store.staged_import import import_staged, pieces_of, stage_piece
+from lowtide.store.staged_import import FilePiece, import_staged, pieces_of, stage_piece
 from lowtide.values.extended import dumps
 from tests.unit.cli.commands import document, invoke
 
@@ -30,8 +32,35 @@ DOCUMENTS: list[dict[str, Any]] = [
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_import, "LEAST_BYTES", 1)
     monkeypatch.setattr(staged_import, "PIECE", 5000)
+    monkeypatch.setattr(staged_import, "MOST_WORKERS", 1)
     monkeypatch.setattr(staged_import, "DIRECT_ROWS", 1)
     monkeypatch.setattr(bulk, "DIRECT_ROWS", 1)
+
+
+class InThisProcess:
+    """Stands in for the workers, each of which spends most of its time on imports. It leaves out how they are started
+    and what is sent to them, which does not depend on the documents."""
+
+    def __init__(self, count: int) -> None:
+        assert count > 0
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def staged(self, pieces: list[FilePiece]) -> Iterator[tuple[FilePiece, StagedFile | None]]:
+        for piece in pieces:
+            yield piece, stage_piece(piece)
+
+
+@pytest.fixture(params=[0])
+def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many processes stage the pieces; 0 for none but this one."""
+    monkeypatch.setattr(staged_import, "MOST_WORKERS", max(1, request.param))
+    if not request.param:
+        monkeypatch.setattr(staged_import, "_Workers", InThisProcess)
 
 
 @pytest.fixture
@@ -57,7 +86,8 @@ def nothing(done: int, documents: int) -> None:
     """No progress is shown."""
 
 
-@pytest.mark.parametrize("end", [b"\n", b"", b"\n\n  \n"])
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(("end", "workers"), [(b"\n", 2), (b"", 0), (b"\n\n  \n", 0)], indirect=["workers"])
 def test_it_imports_what_the_usual_way_would(store: lowtide.Store, tmp_path: Path, end: bytes) -> None:
     file = lines_in(tmp_path / "file.jsonl", [b"\xef\xbb\xbf" + dumps(DOCUMENTS[0]), b"", *DOCUMENTS[1:]], end)
     told: list[tuple[int, int]] = []
@@ -73,13 +103,15 @@ def test_it_imports_what_the_usual_way_would(store: lowtide.Store, tmp_path: Pat
     assert not list((store.path / STAGING).iterdir())
 
 
+@pytest.mark.usefixtures("workers")
 def test_documents_without_an_id_get_one(store: lowtide.Store, tmp_path: Path) -> None:
     file = lines_in(tmp_path / "file.jsonl", [{"n": each} for each in NUMBERS])
     assert import_staged(store, "c", file, nothing) == len(NUMBERS)
     assert sorted(each["n"] for each in store["c"].find()) == sorted(NUMBERS)
 
 
-@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(("indexed", "workers"), [(False, 2), (True, 0)], indirect=["workers"])
 def test_the_command_takes_it(tmp_path: Path, taken: list[int | None], indexed: bool) -> None:
     file = lines_in(tmp_path / "file.jsonl", DOCUMENTS)
     with lowtide.open(tmp_path / "store") as store:
@@ -94,17 +126,19 @@ def test_the_command_takes_it(tmp_path: Path, taken: list[int | None], indexed: 
         assert store.verify().ok
 
 
+@pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "workers"),
     [
-        b'{"_id": 1000, "n": ',
-        b"[1, 2]",
-        b'{"_id": 1000, "$x": 1}',
-        dumps({"_id": DOCUMENTS[0]["_id"]}),
-        b'{"_id": 1000, "at": -1}',
-        b'{"_id": {"$oid": 5}}',
-        b'\xef\xbb\xbf{"_id": 1000}',
+        (b'{"_id": 1000, "n": ', 1),
+        (b"[1, 2]", 0),
+        (b'{"_id": 1000, "$x": 1}', 0),
+        (dumps({"_id": DOCUMENTS[0]["_id"]}), 1),
+        (b'{"_id": 1000, "at": -1}', 0),
+        (b'{"_id": {"$oid": 5}}', 0),
+        (b'\xef\xbb\xbf{"_id": 1000}', 0),
     ],
+    indirect=["workers"],
 )
 def test_an_error_is_that_of_the_usual_way_and_nothing_is_imported(
     tmp_path: Path, taken: list[int | None], monkeypatch: pytest.MonkeyPatch, wrong: bytes

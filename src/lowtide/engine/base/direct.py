@@ -40,17 +40,18 @@ _HEAD = encode_ts(0)
 def put_entries(base: Base, prefix: bytes, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
     """Put rows into a keyspace that no reader knows: ascending keys, and their values. Repeating a call changes
     nothing. The name of the keyspace must be in the base."""
-    rows = [(prefix + key, _HEAD + value) for key, value in zip(keys, values, strict=True)]
-    if not rows:
+    if not keys:
         return
 
     def change(txn: lmdb.Transaction[bytes]) -> None:
         cursor = txn.cursor(base.rows)
         # In append mode LMDB fills its pages. Otherwise it leaves room in each.
-        is_last = not cursor.last() or cursor.key() < rows[0][0]
+        is_last = not cursor.last() or cursor.key() < prefix + keys[0]
+        # Each row is made when it is put, so it is still in the processor's cache, and no list of them is needed.
+        rows = zip(map(prefix.__add__, keys), map(_HEAD.__add__, values), strict=True)
         _, added = cursor.putmulti(rows, append=is_last)
-        if added < len(rows):  # LMDB skips keys that it cannot append
-            raise Error(f"{len(rows) - added} rows of a load are not in the order of their keys; nothing was written")
+        if added < len(keys):  # LMDB skips keys that it cannot append
+            raise Error(f"{len(keys) - added} rows of a load are not in the order of their keys; nothing was written")
         if txn.get(FILLED, db=base.meta) is None:
             txn.put(FILLED, bytes(_COUNT), db=base.meta)
 

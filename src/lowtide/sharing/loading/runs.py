@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lowtide.sharing.loading.job import StagedFile
-from lowtide.sharing.loading.staged import ordered, staged_batches
+from lowtide.sharing.loading.staged import key_bounds, ordered, staged_batches
 
 MOST_RUNS: Final = 128
 """Maximum number of runs that are merged at once; a batch of each is in memory."""
@@ -38,12 +38,12 @@ def runs_of(directory: Path, files: Iterable[StagedFile]) -> list[StagedRun]:
     found: list[StagedRun] = []
     for file in files:
         begin, place, last = 0, 0, None
-        for keys, _ in staged_batches(directory, (file,)):
-            if keys:
-                if last is not None and min(keys) <= last:
+        for bounds in key_bounds(directory, file):
+            if bounds is not None:
+                if last is not None and bounds[0] <= last:
                     found.append(StagedRun(file, begin, place))
                     begin = place
-                last = max(keys)
+                last = bounds[1]
             place += 1
         if place > begin:
             found.append(StagedRun(file, begin, place))

@@ -232,25 +232,38 @@ def staged_batches(
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
     """The keys and documents of the job's files, a batch at a time; for deletes the documents are None. If ``wanted``
     is given, only the batches of each file at these positions."""
-    pyarrow = _pyarrow()
     for each in files:
-        if Path(each.name).name != each.name:
-            raise UsageError(f"{each.name!r} is not the name of a staged file")
-        found = 0
-        try:
-            with pyarrow.OSFile(str(directory / each.name), "rb") as source, pyarrow.ipc.open_file(source) as reader:
-                for place in range(reader.num_record_batches) if wanted is None else wanted:
-                    batch = reader.get_batch(place)
-                    found += batch.num_rows
-                    yield batch.column(KEY).to_pylist(), batch.column(DOCUMENT).to_pylist()
-        except FileNotFoundError as error:
-            raise JobCancelled(f"the staged file {directory / each.name} is gone: the write was cancelled") from error
-        except pyarrow.ArrowInvalid as error:
-            raise UsageError(f"the staged file {directory / each.name} cannot be read: {error}; write again") from error
-        if wanted is None and found != each.rows:
-            raise UsageError(
-                f"the staged file {directory / each.name} has {found} rows, but its task wrote {each.rows}; write again"
-            )
+        for batch in _record_batches(directory, each, wanted):
+            yield batch.column(KEY).to_pylist(), batch.column(DOCUMENT).to_pylist()
+
+
+def key_bounds(directory: Path, file: StagedFile) -> Iterator[tuple[bytes, bytes] | None]:
+    """The first and the last key of each batch of a file; None for a batch without rows. ``stage`` has sorted them."""
+    for batch in _record_batches(directory, file, None):
+        keys = batch.column(KEY)
+        yield (keys[0].as_py(), keys[-1].as_py()) if len(keys) else None
+
+
+def _record_batches(directory: Path, file: StagedFile, wanted: range | None) -> Iterator[Any]:
+    """The batches of a file, all of them or the ``wanted`` ones."""
+    pyarrow = _pyarrow()
+    if Path(file.name).name != file.name:
+        raise UsageError(f"{file.name!r} is not the name of a staged file")
+    found = 0
+    try:
+        with pyarrow.OSFile(str(directory / file.name), "rb") as source, pyarrow.ipc.open_file(source) as reader:
+            for place in range(reader.num_record_batches) if wanted is None else wanted:
+                batch = reader.get_batch(place)
+                found += batch.num_rows
+                yield batch
+    except FileNotFoundError as error:
+        raise JobCancelled(f"the staged file {directory / file.name} is gone: the write was cancelled") from error
+    except pyarrow.ArrowInvalid as error:
+        raise UsageError(f"the staged file {directory / file.name} cannot be read: {error}; write again") from error
+    if wanted is None and found != file.rows:
+        raise UsageError(
+            f"the staged file {directory / file.name} has {found} rows, but its task wrote {file.rows}; write again"
+        )
 
 
 def _pyarrow() -> Any:
