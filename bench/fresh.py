@@ -25,12 +25,17 @@ class StepFailed(Exception):
 def in_fresh_process(step: Callable[..., Data], *, killed: bool = False, **arguments: Any) -> Data:
     """Run ``step(**arguments)`` in a new process and return its result. With ``killed`` the process dies by SIGKILL
     right after it, without closing anything."""
-    order = json.dumps([step.__module__, step.__qualname__, arguments, killed])
-    done = subprocess.run([sys.executable, "-m", __name__], input=order, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != (-signal.SIGKILL if killed else 0) or not done.stdout:
-        raise StepFailed(f"{step.__qualname__} of {step.__module__} ended with status {done.returncode}")
-    answer: Data = json.loads(done.stdout.splitlines()[-1])
+    status, output = run(json.dumps([step.__module__, step.__qualname__, arguments, killed]))
+    if status != (-signal.SIGKILL if killed else 0) or not output:
+        raise StepFailed(f"{step.__qualname__} of {step.__module__} ended with status {status}")
+    answer: Data = json.loads(output.splitlines()[-1])
     return answer
+
+
+def run(order: str) -> tuple[int, str]:
+    """Give an order to a new process that runs this module. Returns its exit code and its output."""
+    done = subprocess.run([sys.executable, "-m", __name__], input=order, stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout
 
 
 def occupied(process: int | str = "self") -> dict[str, int]:

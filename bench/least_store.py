@@ -2,7 +2,8 @@
 
 It does only what no store in Python can omit: register a live snapshot for the duration of a ``with`` block, buffer
 writes, let the first committer win, write a checksummed record to a preallocated log, and keep versions that older
-snapshots still read. It never drops a version, has no checkpoints and no recovery, and does not survive an interrupt.
+snapshots still read. It has no checkpoints and no recovery, does not say who keeps a version, and does not survive an
+interrupt.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from itertools import count
+from collections.abc import Iterable
+from itertools import count, repeat
 from pathlib import Path
 from time import time
 from types import TracebackType
@@ -79,6 +81,10 @@ class LeastKeyspace(msgspec.Struct):
     def put(self, key: bytes, value: bytes) -> None:
         self.writes[self.prefix + key] = value
 
+    def put_many(self, pairs: Iterable[Pair]) -> None:
+        prefix = self.prefix
+        self.writes.update({prefix + key: value for key, value in pairs})
+
 
 class LeastStore:
     """Versions in a dict, as (timestamp, value, older), and the live snapshots. Any number of threads may use it."""
@@ -107,13 +113,13 @@ class LeastStore:
         assert self._log is not None, "a store that is written to has a log"
         with self._lock:
             rows, ts = self.rows, self.published + 1
-            for key in writes:
-                row = rows.get(key)
+            older = list(map(rows.get, writes))
+            for key, row in zip(writes, older, strict=True):
                 if row is not None and row[0] > seen:
                     raise LeastConflict(key)
             self._log.append(payload)
-            for key, value in writes.items():
-                rows[key] = (ts, value, rows.get(key))
+            kept = older if len(self.live) > 1 else repeat(None)
+            rows.update(zip(writes, zip(repeat(ts), writes.values(), kept, strict=False), strict=True))
             self.published = ts
 
 

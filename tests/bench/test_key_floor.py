@@ -92,6 +92,7 @@ def test_it_tells_a_line_for_each_step(capsys: pytest.CaptureFixture[str], monke
         *(f"synced: {what}" for what in (*modified, "sqlite3", "lowtide")),
         "batch: making the pairs",
         "batch: ... and one record of them in a file",
+        "batch: the least store",
         "batch: py-lmdb",
         "batch: lowtide",
     ]

@@ -15,8 +15,6 @@ from bench.publish import BEGIN, END, README, RESULTS, Plots, draw, figures_of_r
 from bench.report import read_documents, report_markdown
 
 LONGEST = 100_000  # bytes
-NOT_MEASURED_YET: set[str] = {"processes"}
-"""Sections without published figures. One that is published is to be taken out of here."""
 
 
 DOCUMENTS = read_documents(RESULTS, SECTIONS)
@@ -57,8 +55,7 @@ def test_the_readme_shows_the_figures_of_the_report(drawn: tuple[Path, Plots]) -
 def test_every_section_has_its_own_name_and_its_figures_are_kept_with_their_circumstances() -> None:
     names = [section.name for section in SECTIONS]
     assert len(set(names)) == len(names)
-    assert {name for name in names if not (RESULTS / f"{name}.json").exists()} == NOT_MEASURED_YET
-    for name in set(names) - NOT_MEASURED_YET:
+    for name in names:
         document = json.loads((RESULTS / f"{name}.json").read_text())
         assert document["section"] == name
         wanted = {"commit", "processor", "cores", "filesystem", "python", "lowtide", "peers"}
