@@ -92,7 +92,7 @@ soak: setup
 
 attack: setup
 	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 LOWTIDE_PROPERTIES=20 LOWTIDE_MODEL_EXAMPLES=1000 \
-	  $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz tests/property tests/documents tests/quads tests/unit tests/spark
+	  $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/isolation tests/fuzz tests/property tests/documents tests/quads tests/unit tests/spark
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -23,7 +23,7 @@ from tests.support.examples import few, third, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow
-from tests.support.spark_start import archive_classes, set_java_options
+from tests.support.spark_start import set_java_options
 from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -127,10 +127,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
     return OneSession(config, log)
 
 
-def pytest_runtest_setup() -> None:
-    set_java_options()
-
-
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -186,8 +182,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     import lowtide.spark
 
-    archive_classes()
-    set_java_options()
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     settings = {**SPARK, "spark.sql.warehouse.dir": warehouse, "spark.local.dir": warehouse}
     session = lowtide.spark.session("local[2]", settings=settings)

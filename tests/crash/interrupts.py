@@ -22,6 +22,7 @@ from typing import Any
 from zlib import crc32
 
 import lowtide
+from lowtide.system.build import BUILD
 from tests.support.attack import FULL
 from tests.support.points import POINTS
 
@@ -139,12 +140,15 @@ Place = tuple[str, str, int, int]
 class Places:
     """Where a piece of work was interrupted: at each place, at up to ``visits`` of the visits that a run makes to it.
 
-    With ``one_in``, only one in this many places is tried, the same in each run; all of them in the full attack.
+    With ``one_in``, only one in this many places is tried, the same in each run; all of them in the full attack, and in
+    the compiled build, which has far fewer. Two with another ``nth`` have no place in common, and with each ``nth``
+    below ``one_in`` every place is tried.
     """
 
-    def __init__(self, visits: int = 2, *, one_in: int = 1) -> None:
+    def __init__(self, visits: int = 2, *, one_in: int = 1, nth: int = 0) -> None:
         self.visits = visits
-        self._one_in = 1 if FULL else one_in
+        self._one_in = 1 if FULL or BUILD == "compiled" else one_in
+        self._nth = nth % self._one_in
         self._tried: set[Place] = set()
         self._open: dict[int, frozenset[int | None]] = {}
 
@@ -152,7 +156,9 @@ class Places:
         return len(self._tried)
 
     def __contains__(self, place: Place) -> bool:
-        return place in self._tried or (self._one_in > 1 and crc32(repr(place[1:3]).encode()) % self._one_in > 0)
+        return place in self._tried or (
+            self._one_in > 1 and crc32(repr(place[1:3]).encode()) % self._one_in != self._nth
+        )
 
     def add(self, code: CodeType, place: Place) -> None:
         self._tried.add(place)

@@ -16,10 +16,24 @@ from tests.crash.lives import Life, certain_from, every_lmdb_commit
 from tests.crash.pages import PAGE, changed_pages, unfinished
 from tests.crash.power import Crash, crashes, crashes_in_the_base
 from tests.crash.stores import Durability
-from tests.support.attack import some
+from tests.support.attack import FULL, some
 from tests.support.disks import RecordingDisk
 
 QUICK = 30
+PAIRS = [
+    (512, 4096, "full", "thread"),
+    (512, 4096, "relaxed", "process"),
+    (4096, 16384, "full", "process"),
+    (4096, 16384, "relaxed", "thread"),
+]
+"""Bytes of a sector and of a segment, durability and checkpointer: each two of the settings together."""
+OTHERS = [
+    (512, 4096, "full", "process"),
+    (512, 4096, "relaxed", "thread"),
+    (4096, 16384, "full", "thread"),
+    (4096, 16384, "relaxed", "process"),
+]
+"""The rest of the combinations, for the full attack."""
 
 
 def lived(path: Path, durability: Durability, checkpointer: str, segment: int = 4096) -> Life[RecordingDisk]:
@@ -41,9 +55,7 @@ def noted(found: list[Crash]) -> list[Crash]:
     return [crash for crash in found if crash.notes]
 
 
-@pytest.mark.parametrize("checkpointer", ["thread", "process"])
-@pytest.mark.parametrize("durability", ["full", "relaxed"])
-@pytest.mark.parametrize(("sector", "segment"), [(512, 4096), (4096, 16384)])
+@pytest.mark.parametrize(("sector", "segment", "durability", "checkpointer"), [*PAIRS, *OTHERS] if FULL else PAIRS)
 def test_after_a_power_loss_all_that_was_certain_is_there(
     sector: int, segment: int, durability: Durability, checkpointer: str, tmp_path: Path
 ) -> None:
@@ -54,8 +66,10 @@ def test_after_a_power_loss_all_that_was_certain_is_there(
         check(life, crash, tmp_path / "crashed")
 
 
-@pytest.mark.parametrize("checkpointer", ["thread", "process"])
-@pytest.mark.parametrize("durability", ["full", "relaxed"])
+@pytest.mark.parametrize(
+    ("durability", "checkpointer"),
+    [("full", "process"), ("relaxed", "thread")] + [("full", "thread"), ("relaxed", "process")] * FULL,
+)
 def test_after_a_power_loss_in_the_middle_of_an_lmdb_commit_it_did_not_happen(
     durability: Durability, checkpointer: str, tmp_path: Path
 ) -> None:
@@ -72,7 +86,7 @@ def test_a_power_loss_in_the_recovery_from_a_power_loss_is_as_harmless(durabilit
     """At every step of the recovery, its LMDB commits included."""
     life = lived(tmp_path / "store", durability, "thread")
     torn = [crash for crash in noted(list(crashes(life.disk.trace))) if "all names" in crash.how]
-    for crash in some(torn, 6):
+    for crash in some(torn, 4):
         found = tmp_path / "found"
         shutil.rmtree(found, ignore_errors=True)
         crash.materialise(found, (life.path / "store.json").read_bytes())
@@ -91,7 +105,7 @@ def test_a_life_after_a_power_loss_may_end_with_another_one(durability: Durabili
     life = lived(tmp_path / "store", durability, "thread")
     manifest = (life.path / "store.json").read_bytes()
     first = [crash for crash in noted(list(crashes(life.disk.trace))) if "all names" in crash.how]
-    for number, crash in enumerate(some(first, 6)):
+    for number, crash in enumerate(some(first, 4)):
         path = tmp_path / f"second {number}"
         crash.materialise(path, manifest)
         disk = found_on(path)
@@ -103,7 +117,7 @@ def test_a_life_after_a_power_loss_may_end_with_another_one(durability: Durabili
         second.commit(30, 600)
         second.group(4, 5, 6, 7)
         second.store.close()
-        for again in some(noted(list(crashes(disk.trace))), 15):
+        for again in some(noted(list(crashes(disk.trace))), 12):
             known = certain_from((*crash.notes, *again.notes))
             shutil.rmtree(tmp_path / "crashed", ignore_errors=True)
             again.materialise(tmp_path / "crashed", manifest)

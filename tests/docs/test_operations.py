@@ -99,22 +99,16 @@ def test_a_store_outlives_sigterm_without_a_close(tmp_path: Path) -> None:
         assert store.keyspace("k").get(b"k") == b"v"
 
 
-def test_a_close_that_comes_while_the_sync_thread_wakes_up_does_not_hang(tmp_path: Path) -> None:
-    """The thread has waited out its interval and is about to clear the mark that close() sets in that moment."""
+def test_a_close_that_comes_while_the_sync_thread_is_at_work_does_not_hang(tmp_path: Path) -> None:
+    class Late(LogWriter):
+        def sync(self) -> None:
+            syncer._wishes.put(False)  # as close() does
+            super().sync()
 
-    class Late(threading.Event):
-        def clear(self) -> None:
-            syncer._stop.set()
-            self.set()
-            super().clear()
-
-    log = LogWriter(RealDisk(), tmp_path, bytes(16), 4096)
-    log.start(0, 1)
+    log = Late(RealDisk(), tmp_path, bytes(16), 4096)
     syncer = Syncer(log, 0.001)
     syncer.start()
-    first, syncer._dirty = syncer._dirty, Late()
-    first.set()  # the thread waits on the first event, and finds the other one afterwards
-    syncer._dirty.set()
+    syncer.tell()
     syncer._thread.join(PATIENCE)
     assert not syncer._thread.is_alive()
     log.close()

@@ -99,7 +99,7 @@ def test_every_read_is_right_while_everything_is_collected_all_the_time(store: l
         dice = random.Random(1)
         number = 0
         try:
-            while not done.is_set() and (number < 500 or min(looks) < 100 or rounds[0] < 20):
+            while not done.is_set() and (number < 250 or min(looks) < 50 or rounds[0] < 10):
                 number += 1
                 commit(store, number, dice)
         finally:
@@ -130,7 +130,7 @@ def test_every_read_is_right_while_everything_is_collected_all_the_time(store: l
             rounds[0] += 1
 
     run(done, [write, read(0), read(1), keep_house])
-    assert min(looks) >= 100
+    assert min(looks) >= 50
     check_layers(store)
     store.checkpoint()
     store.collect_garbage()

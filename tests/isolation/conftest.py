@@ -7,7 +7,24 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import OpenStore
-from tests.isolation.world import PLACES, World, open_world
+from tests.isolation.world import PLACES, World, is_tried, open_world
+from tests.support.attack import FULL
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the cases that only the full attack tries."""
+    if not FULL:
+        items[:] = [item for item in items if not isinstance(item, pytest.Function) or _is_tried(item)]
+
+
+def _is_tried(item: pytest.Function) -> bool:
+    case = getattr(item, "callspec", None)
+    place = case.params.get("world") if case is not None else None
+    if case is None or place not in PLACES or len(case.params) == 1:
+        return True
+    others = [part for part in case.id.split("-") if part != place]
+    return is_tried(place, f"{item.originalname} {others}")
 
 
 @pytest.fixture(params=PLACES)

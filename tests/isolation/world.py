@@ -1,8 +1,9 @@
 """A store with upkeep that runs around the transactions of a test.
 
 What a transaction sees must not depend on where the versions are: in chains, in the base, in the history, or between
-them. So the tests of this folder run in several *places*. They call ``settle`` when their data is set up, and
-``meanwhile`` wherever time passes between two steps of their story.
+them. So the tests of this folder run in several *places*: a test that has one case in all of them, each case of the
+others in three, and in the full attack in all. They call ``settle`` when their data is set up, and ``meanwhile``
+wherever time passes between two steps of their story.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import lowtide
 from lowtide import Isolation
@@ -43,6 +45,17 @@ PLACES = {
     "frozen": Place(settled=True, halfway="checkpoint.apply", options={"checkpointer": "thread"}),
     "applied": Place(halfway="checkpoint.applied", options={"checkpointer": "thread"}),
 }
+
+
+ALWAYS = ("chains", "moving")
+"""Places that show what the others do not: all versions are in chains, or they move at each step."""
+
+
+def is_tried(place: str, case: str) -> bool:
+    """Whether every run tries a ``case`` in this place: it does in those that are always tried, and in one of the
+    others. The cases are spread evenly over these, the same in each run."""
+    others = [each for each in PLACES if each not in ALWAYS]
+    return place in ALWAYS or place == others[crc32(case.encode()) % len(others)]
 
 
 class World:

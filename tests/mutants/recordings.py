@@ -65,6 +65,8 @@ ACQUITTED: Final[dict[str, str]] = {
     "pruning without the time bound": "it opens a window between two reads of the registry that no point stands in",
     "names stay behind": "a store that is opened again lacks a keyspace, and each opening is a history by itself",
     "installed before it is logged": _NO_READ,
+    "what was read last stands for any key": _NO_READ,
+    "a count of the history is kept for a later state": _NO_READ,
     "a group acknowledges early": _NO_READ,
     "a group is as durable as its first member": _NO_READ,
     "a commit forgets its snapshot too early": _NO_READ,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +16,7 @@ from tests.crash.stores import wait_until
 from tests.processes.children import Refused, children
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
+from tests.support.warm import start
 
 ROWS = {b"%04d" % number: b"old %d" % number for number in range(500)}
 
@@ -160,12 +158,12 @@ def test_children_of_the_owner_open_its_store_and_leave_it_unharmed(
 
 KILLED_SNAPSHOTS = """
 import os, signal, sys
-import lowtide
+from lowtide import open_snapshot
 for _ in range(int(sys.argv[2])):
     reading, writing = os.pipe()
     if os.fork() == 0:
         try:
-            snapshot = lowtide.open_snapshot(sys.argv[1], pin="p")
+            snapshot = open_snapshot(sys.argv[1], pin="p")
             os.write(writing, snapshot.keyspace("k").get(b"x"))
         except BaseException as error:
             os.write(writing, f"{type(error).__module__}.{type(error).__name__}".encode())
@@ -188,9 +186,13 @@ def test_the_owner_frees_the_slots_of_readers_that_were_killed(
     store.pin("p", ttl=1000)
 
     def kill_readers(count: int) -> list[str]:
-        program = [sys.executable, "-c", KILLED_SNAPSHOTS, str(store.path), str(count)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run(program, check=True, capture_output=True, text=True, env=environment).stdout.split()
+        process = start(KILLED_SNAPSHOTS, store.path, count)
+        try:
+            outcomes = process.stdout.read().split()
+            assert process.wait() == 0
+        finally:
+            process.close()
+        return outcomes
 
     outcomes = kill_readers(6)
     assert outcomes[0] == "1"

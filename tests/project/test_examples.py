@@ -13,6 +13,7 @@ import pytest
 
 from tests.bench.support import on_disk
 from tests.support.patience import PATIENCE
+from tests.support.warm import start
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -32,9 +33,31 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
+AS_SCRIPT = """
+import os, runpy, sys
+for name in ("FORCE_COLOR", "COLUMNS"):
+    os.environ.pop(name, None)
+os.chdir(sys.argv[2])
+sys.argv = [sys.argv[1]]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 @pytest.mark.parametrize("example", [path for path in EXAMPLES if path not in SPARK], ids=lambda path: str(path.stem))
-def test_the_example_runs(example: Path) -> None:
-    assert run(example).strip()
+def test_the_example_runs(example: Path, tmp_path: Path) -> None:
+    """In a fork of a process that has imported Lowtide and nothing else."""
+    errors = tmp_path / "errors"
+    with errors.open("w") as file:
+        process = start(AS_SCRIPT, example, ROOT, stderr=file.fileno())
+    try:
+        process.stdin.close()
+        output = process.stdout.read()
+        status = process.wait(PATIENCE)
+    finally:
+        process.close()
+    assert (status, errors.read_text()) == (0, ""), output
+    assert output.strip()
 
 
 def test_each_example_says_what_it_shows() -> None:

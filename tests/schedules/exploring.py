@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from tests.schedules.oracle import Complaint, complaints
 from tests.schedules.program import Program, random_program, smaller
 from tests.schedules.running import Laboratory
-from tests.support.choices import Choices, DepthFirst, Replay, Roughly, Seeded
+from tests.support.attack import FULL
+from tests.support.choices import Choices, DepthFirst, Replay, Roughly, Scattered, Seeded
 from tests.support.scheduler import Trace, tell, workers_of
 
 Stops = Collection[str] | None
 
-_EFFORT = 15
+_EFFORT = 8
 """Random schedules tried for one smaller program, and twice as many with one preemption."""
 
 _MOST = 500
@@ -51,7 +53,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """How many schedules were tried, whether these were all of them within the bound, and the first wrong one."""
+    """How many schedules were tried, whether these were all of them within the bound or all of the sample, and the
+    first wrong one."""
 
     schedules: int
     complete: bool
@@ -77,18 +80,25 @@ def explore(
     bound: int | None = None,
     stops: Stops = None,
     most: int | None = None,
+    sample: int | None = None,
     kind: str | None = None,
 ) -> Exploration:
     """All schedules of ``program`` with at most ``bound`` preemptions, up to the first that is wrong (in a ``kind`` of
-    way, if that is given), and ``most`` in number."""
-    search = DepthFirst(bound)
-    for choices in search.all():
+    way, if that is given), and ``most`` in number.
+
+    With a ``sample``, so many of those with ``bound`` preemptions, and all with fewer. The full attack tries all."""
+    searches: list[Iterator[Choices]] = [DepthFirst(bound).all()]
+    if sample is not None and not FULL:
+        assert bound
+        searches = [DepthFirst(bound - 1).all(), Scattered(bound, sample).all()]
+    count = 0
+    for count, choices in enumerate(chain.from_iterable(searches), 1):
         finding = attempt(laboratory, program, choices, stops)
         if finding is not None and kind in (None, finding.complaint.kind):
-            return Exploration(search.count, False, finding)
-        if most is not None and search.count >= most:
-            return Exploration(search.count, False, None)
-    return Exploration(search.count, True, None)
+            return Exploration(count, False, finding)
+        if most is not None and count >= most:
+            return Exploration(count, False, None)
+    return Exploration(count, True, None)
 
 
 def explore_seeds(laboratory: Laboratory, seeds: Iterable[int], stops: Stops = None) -> Exploration:
@@ -106,6 +116,7 @@ def explore_seeds(laboratory: Laboratory, seeds: Iterable[int], stops: Stops = N
 def replay(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Finding | None:
     """Run the same schedule again, in a new store. Raises Diverged if it cannot be followed."""
     laboratory.discard()
+    laboratory.thorough |= finding.complaint.kind == "store"
     again = attempt(laboratory, finding.program, Replay(workers_of(finding.trace)), stops)
     laboratory.discard()
     return again
@@ -114,6 +125,7 @@ def replay(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Fin
 def shrink(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Finding:
     """The same kind of fault in a minimal program, with the fewest preemptions."""
     kind, best = finding.complaint.kind, finding
+    laboratory.thorough |= kind == "store"
     while True:
         for candidate, gone in smaller(best.program):
             found = _search(laboratory, candidate, kind, _without(gone, best), stops)

@@ -19,6 +19,7 @@ from lowtide.engine.log.frame import Commit
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from tests.schedules.program import KEYS, Append, Delete, Direct, Get, Job, Op, Program, Put, Savepoint, Scan, Tx, View
 from tests.schedules.world import MAX_AGE, World, examine
+from tests.support.attack import FULL
 from tests.support.choices import Choices
 from tests.support.locks import scheduled_locks
 from tests.support.points import PointsOfCode
@@ -27,6 +28,9 @@ from tests.support.scheduler import ENGINE, Scheduler, Trace
 KEYSPACE = "k"
 OLD = b"z"
 """A key that is put after the old snapshot was taken, together with all others, and by no worker."""
+
+_VERIFIED = 5
+"""The files of a store are verified at the end of one schedule in so many."""
 
 Value = bytes | None
 Content = dict[bytes, bytes]
@@ -99,7 +103,11 @@ class Outcome:
 class Laboratory:
     """Runs programs under schedules. A store is used for so many ``uses``, since opening one takes longer than a
     schedule, and examining a long log does, too. Stores are in memory where the system has a file system there. With
-    ``short_scans`` a scan reads one entry at a time, and one deleted key is worth a gap."""
+    ``short_scans`` a scan reads one entry at a time, and one deleted key is worth a gap.
+
+    To verify the files takes as long as to run a schedule, and what is wrong with them stays. So they are verified at
+    the end of one schedule in five and of the last one of a store; of each one if the laboratory is ``thorough``, as it
+    is in the full attack, and while a fault of the files is repeated."""
 
     def __init__(self, *, points: PointsOfCode = ENGINE, uses: int = 20, short_scans: bool = False) -> None:
         self._points = points
@@ -107,6 +115,7 @@ class Laboratory:
         self._short_scans = short_scans
         self._world: World | None = None
         self._locks = contextlib.ExitStack()
+        self.thorough = FULL
         self.schedules = 0
 
     def __enter__(self) -> Laboratory:
@@ -139,7 +148,9 @@ class Laboratory:
     def run(self, program: Program, choices: Choices, stops: Collection[str] | None = None) -> Outcome:
         """Run ``program`` with the turn changing at ``stops`` only, or at every point."""
         self.schedules += 1
-        running = _Running(self._fresh(), program, choices, stops, self._points)
+        world = self._fresh()
+        verified = self.thorough or world.uses % _VERIFIED == 0 or world.uses >= self._uses
+        running = _Running(world, program, choices, stops, self._points, verified=verified)
         try:
             with _undisturbed():
                 return Outcome(running.scheduler.trace, running.run())
@@ -176,9 +187,17 @@ class _Running:
     """One run of one program."""
 
     def __init__(
-        self, world: World, program: Program, choices: Choices, stops: Collection[str] | None, points: PointsOfCode
+        self,
+        world: World,
+        program: Program,
+        choices: Choices,
+        stops: Collection[str] | None,
+        points: PointsOfCode,
+        *,
+        verified: bool,
     ) -> None:
         self._world = world
+        self._verified = verified
         self._store = world.store
         self._parts = world.parts
         self._program = program
@@ -212,7 +231,7 @@ class _Running:
         published = self._world.parts.registry.published
         content = dict(self._world.store.keyspace(KEYSPACE).scan())
         commits = self._world.commits(first, published)
-        problems += examine(self._world.parts)
+        problems += examine(self._world.parts, verified=self._verified)
         return Run(
             self._program, self.scheduler.trace, self._deeds, first, before, commits, published, content, problems
         )

@@ -91,7 +91,7 @@ def convict(laboratory: Laboratory, finding: Finding, kind: str, stops: Stops = 
 def test_a_broken_engine_is_convicted_within_the_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     with Laboratory(points=broken.WITH_BROKEN, uses=case.uses, short_scans=case.short_scans) as laboratory:
-        explore(laboratory, case.program, bound=case.bound, stops=case.stops, most=50).check()
+        explore(laboratory, case.program, bound=case.bound, stops=case.stops, most=25).check()
         breaking: broken.Break = getattr(broken, name)
         breaking(monkeypatch)
         found = explore(laboratory, case.program, bound=case.bound, stops=case.stops)

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from tests.support.choices import Choices, DepthFirst, Diverged, InTurn, Replay, Seeded
+from tests.support.choices import Choices, DepthFirst, Diverged, InTurn, Replay, Scattered, Seeded
 from tests.support.locks import ScheduledLock, ScheduledRLock
 from tests.support.scheduler import Deadlock, Scheduler, Step, workers_of
 
@@ -40,6 +40,15 @@ def test_a_bound_counts_the_turns_that_were_taken_away() -> None:
     assert found[0] == ["aaabbb", "bbbaaa"]
     assert set(found[1]) == {"aaabbb", "bbbaaa", "abbbaa", "aabbba", "baaabb", "bbaaab"}
     assert set(found[1]) < set(found[2])
+
+
+def test_a_sample_has_interleavings_within_the_bound_and_is_the_same_each_time() -> None:
+    every = {interleave(choices)[0] for choices in DepthFirst(2).all()}
+    found = [interleave(choices)[0] for choices in Scattered(2, 40).all()]
+    assert found == [interleave(choices)[0] for choices in Scattered(2, 40).all()]
+    assert len(found) == 40
+    assert len(every) / 2 < len(set(found)) <= len(every)
+    assert set(found) <= every
 
 
 def test_the_same_choices_give_the_same_run() -> None:

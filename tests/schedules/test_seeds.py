@@ -19,7 +19,7 @@ from tests.schedules.running import Laboratory
 from tests.support.choices import Seeded
 
 SEED = os.environ.get("LOWTIDE_SCHEDULE")
-COUNT = int(os.environ.get("LOWTIDE_SCHEDULES", "800"))
+COUNT = int(os.environ.get("LOWTIDE_SCHEDULES", "400"))
 _PARTS = 4
 _ROOT = Path(__file__).resolve().parents[2]
 

@@ -50,6 +50,8 @@ class Owner:
             self.numbers = look(snapshot, snapshot.ts).numbers
         last_commit = self.store.stats().last_commit
         for pin in self.store.pins():  # those who took them may have died with the owner before
+            if pin.ts == 0:
+                continue  # a follower's: it pins the boundary of the base, and before the first commit there is no bank
             with contextlib.suppress(lowtide.SnapshotExpired), self.store.snapshot(at=pin) as snapshot:
                 seen = look(snapshot, snapshot.ts)
                 tell("seen", seen.ts, seen.digest)

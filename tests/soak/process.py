@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.patience import PATIENCE
+from tests.support.warm import Started, start
 
 
 class Told(NamedTuple):
@@ -22,6 +20,12 @@ class Told(NamedTuple):
     process: Process
     kind: str
     values: list[Any]
+
+
+def run_module(name: str, *arguments: str, stderr: int = 2) -> Started:
+    """``python -m name arguments``, as a fork: most processes of a soak live for little longer than imports take."""
+    program = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    return start(program, *arguments, stderr=stderr)
 
 
 class Process:
@@ -33,13 +37,7 @@ class Process:
         self.ended = False
         self.errors = errors
         with errors.open("wb") as file:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
-            )
+            self._child = run_module(*command, stderr=file.fileno())
         self._heard = heard
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -49,7 +47,6 @@ class Process:
         return self._child.pid
 
     def _listen(self) -> None:
-        assert self._child.stdout is not None
         for line in self._child.stdout:
             kind, *values = json.loads(line)
             self._heard.put(Told(self, kind, values))
@@ -60,7 +57,6 @@ class Process:
         self._child.send_signal(signal.SIGKILL)
 
     def ask_to_end(self) -> None:
-        assert self._child.stdin is not None
         with contextlib.suppress(OSError):
             self._child.stdin.close()
 
@@ -73,11 +69,7 @@ class Process:
         self.killed = True
         self._child.kill()
         self._listener.join(PATIENCE)
-        self._child.wait()
-        for stream in (self._child.stdin, self._child.stdout):
-            assert stream is not None
-            with contextlib.suppress(OSError):
-                stream.close()
+        self._child.close()
 
     def last_words(self) -> str:
         return self.errors.read_text(errors="replace")[-3000:]

@@ -40,7 +40,7 @@ CONVICTED_BY = {
 
 
 def test_a_short_soak_passes(tmp_path: Path) -> None:
-    result = Director(Plan(seconds=5, owners=4, seed=7, directory=tmp_path, longest_life=2.0)).run()
+    result = Director(Plan(seconds=3, owners=3, seed=7, directory=tmp_path, longest_life=1.5)).run()
     assert result.broken is None, result.broken
     assert result.passed
     for what in ("ack", "seen", "reading", "opened"):

@@ -14,7 +14,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,9 @@ from typing import Any, Final
 
 import lowtide
 from lowtide.audit import History, audit
+from tests.soak.process import run_module
 from tests.soak.writer import ACCOUNTS, BALANCE, LEVELS, keyspace_of, prepare
+from tests.support.warm import Started
 
 _PAUSE: Final = (0.05, 0.5)
 """Seconds between two kills."""
@@ -38,7 +39,7 @@ class Fleet:
         self.directory = directory
         self.random = random.Random(seed)
         self.seed = seed
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[Started] = []
         self.started = 0
         self.kills = self.stops = self.owners = 0
         with lowtide.open(directory / "store") as store:
@@ -48,16 +49,14 @@ class Fleet:
         for each in self.processes:
             _wait_for(each)
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> Started:
         self.started += 1
         arguments = [str(self.directory), f"p{self.started}", f"{self.seed} {self.started}", "1e6"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.writer", *arguments], stdout=subprocess.PIPE, text=True
-        )
+        process = run_module("tests.soak.writer", *arguments)
         self.processes.append(process)
         return process
 
-    def owner(self) -> subprocess.Popen[str] | None:
+    def owner(self) -> Started | None:
         """The process that owns the store now."""
         with contextlib.suppress(OSError, ValueError, KeyError):
             pid = json.loads((self.directory / "store" / "lock").read_bytes())["pid"]
@@ -75,8 +74,7 @@ class Fleet:
             victim.send_signal(signal.SIGCONT)
             self.stops += 1
             return
-        victim.kill()
-        victim.wait()
+        victim.close()
         self.kills += 1
         self.owners += victim is owner
         self.processes.remove(victim)
@@ -89,16 +87,11 @@ class Fleet:
 
     def end(self) -> None:
         for each in self.processes:
-            each.kill()
-            each.wait()
-        for each in self.processes:
-            if each.stdout is not None:
-                each.stdout.close()
+            each.close()
 
 
-def _wait_for(process: subprocess.Popen[str]) -> None:
+def _wait_for(process: Started) -> None:
     """Wait until a process has opened the store."""
-    assert process.stdout is not None
     assert process.stdout.readline().strip() == str(process.pid), "a writer could not open the store"
 
 

@@ -99,6 +99,41 @@ class Seeded:
         return self._random.choice(list(enabled))
 
 
+class Scattered:
+    """``count`` schedules with ``bound`` preemptions at random steps, the same in each run: a sample of what
+    :class:`DepthFirst` would try, spread over all of it.
+
+    >>> for choices in Scattered(bound=2, count=50).all():
+    ...     run(choices)
+    """
+
+    def __init__(self, bound: int, count: int) -> None:
+        self._bound = bound
+        self._count = count
+        self._random = random.Random()
+        self._steps = 0
+        """Of the longest schedule so far, those with a choice."""
+        self._step = 0
+        self._preempted: set[int] = set()
+
+    def all(self) -> Iterator[Scattered]:
+        """Yields itself once per schedule. The first one has no preemption, and tells how many steps there are."""
+        for number in range(self._count):
+            self._random.seed(number)
+            self._preempted = set(self._random.sample(range(self._steps), min(self._bound, self._steps)))
+            self._step = 0
+            yield self
+            self._steps = max(self._steps, self._step)
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        if len(enabled) == 1:
+            return enabled[0]
+        self._step += 1
+        if current is not None and self._step - 1 not in self._preempted:
+            return current
+        return self._random.choice([each for each in enabled if each != current])
+
+
 class Replay:
     """The choices of a recorded schedule, step by step."""
 

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import select
@@ -84,8 +85,9 @@ class Started:
         return bool(select.select([self._ended], [], [], timeout)[0])
 
 
-def start(program: str, *arguments: object) -> Started:
-    """Run ``program`` in a process of its own, with this process's environment and path of modules."""
+def start(program: str, *arguments: object, stderr: int = 2) -> Started:
+    """Run ``program`` in a process of its own, with this process's environment and path of modules. Its errors go to
+    the file descriptor ``stderr``."""
     stdin, there_in = os.pipe()
     there_out, stdout = os.pipe()
     asked = {
@@ -96,7 +98,7 @@ def start(program: str, *arguments: object) -> Started:
         "directory": os.getcwd(),
     }
     try:
-        pid = _forking().ask(asked, [stdin, stdout, 2])
+        pid = _forking().ask(asked, [stdin, stdout, stderr])
     finally:
         os.close(stdin)
         os.close(stdout)
@@ -150,6 +152,11 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
     for number, given in enumerate(descriptors):
         os.dup2(given, number)
         os.close(given)
+    # The streams of the process that forks know of its own files, such as whether they can be seeked.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    unbuffered: Any = io.FileIO(2, "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(unbuffered, errors="backslashreplace", write_through=True)
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])

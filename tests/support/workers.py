@@ -70,8 +70,7 @@ def needs_spark(nodeid: str) -> bool:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """What needs Spark comes first, since it takes the longest. What starts sessions of its own keeps its place in the
-    middle: by then there is an archive of Spark's classes."""
+    """What needs Spark comes first, since it takes the longest."""
     items.sort(key=lambda item: not needs_spark(item.nodeid))
 
 

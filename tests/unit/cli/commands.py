@@ -21,7 +21,7 @@ import lowtide
 from lowtide.cli.app import app
 from tests.crash.stores import child, lines_of
 from tests.support.patience import PATIENCE
-from tests.support.warm import Started
+from tests.support.warm import Started, start
 
 BINARY = b"\x00\xff"
 
@@ -57,11 +57,45 @@ def invoke(*arguments: object, input: str | bytes | None = None) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments], input=input)
 
 
-def run(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment(), **more
-    )
+_MAIN = "import sys; sys.argv[0] = 'lowtide'; from lowtide.cli import main; main()"
+
+
+class Running:
+    """The command in a process of its own, a fork that has imported Lowtide. Its output and errors are in pipes."""
+
+    def __init__(self, *arguments: object) -> None:
+        errors, there = os.pipe()
+        try:
+            self.process = start(_MAIN, *arguments, stderr=there)
+        finally:
+            os.close(there)
+        self.stdout = self.process.stdout
+        self.stderr = os.fdopen(errors)
+
+    def finish(self) -> subprocess.CompletedProcess[str]:
+        """What it prints until it ends. Few errors are expected: they fit into their pipe meanwhile."""
+        out, err = self.stdout.read(), self.stderr.read()
+        return subprocess.CompletedProcess([], self.process.wait(PATIENCE), out, err)
+
+    def close(self) -> None:
+        self.process.close()
+        self.stderr.close()
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[Running]:
+    """The command, running; killed at the end."""
+    running = Running(*arguments)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, to its end."""
+    with started(*arguments) as running:
+        return running.finish()
 
 
 def environment() -> dict[str, str]:
@@ -87,27 +121,12 @@ def owner(path: Path) -> Iterator[Started]:
         yield process
 
 
-@contextmanager
-def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The command, running, with its output in pipes."""
-    process = subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def go_away(process: subprocess.Popen[str]) -> None:
+def go_away(running: Running) -> None:
     """Read a line of a command that has more to print, and no more: it ends quietly, as other commands in pipes do."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr.read() == ""
-    assert process.wait(PATIENCE) == 141
+    assert running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    assert running.process.wait(PATIENCE) == 141
 
 
 def tell(process: Started, line: str) -> None:

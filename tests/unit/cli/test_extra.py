@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from tests.docs.documents import ROOT
-from tests.unit.cli.commands import environment, run
+from tests.unit.cli.commands import command, environment
 
 BLOCKED = """
 import sys
@@ -43,4 +43,5 @@ def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
 def test_the_console_script_is_the_module() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"lowtide": "lowtide.cli:main"}
-    assert run("--version").stdout == f"lowtide {project['version']} (pure Python)\n"
+    printed = subprocess.run(command("--version"), capture_output=True, text=True, check=True, env=environment()).stdout
+    assert printed == f"lowtide {project['version']} (pure Python)\n"

@@ -22,7 +22,7 @@ from typer.testing import Result
 
 import lowtide
 from lowtide.engine.recovery.opening import LOCK
-from tests.crash.stores import wait_until
+from tests.crash.stores import child, wait_until
 from tests.support.patience import PATIENCE
 from tests.support.stopping import stopped
 from tests.unit.cli.commands import (
@@ -105,7 +105,8 @@ def test_a_lock_whose_holder_does_not_listen_is_told_of(tmp_path: Path) -> None:
 
 def test_damage_is_told_without_a_trace_and_found_by_verify(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    subprocess.run([sys.executable, "-c", DIES, str(path)], check=True, env=environment())
+    with child(DIES, path) as process:
+        assert process.wait(PATIENCE) == 0
     segment = max((path / "log").glob("0*.log"))
     data = bytearray(segment.read_bytes())
     place = data.index(b"apple")
@@ -137,23 +138,21 @@ def test_wrong_usage_has_its_own_exit_code(tmp_path: Path) -> None:
 def test_changes_that_are_followed_come_as_they_are_committed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with owner(path) as process, started("changes", path, "--follow", "--since", 4, "--json") as following:
-        assert following.stdout is not None
         for number in range(3):
             tell(process, f"fruit.put(b'plum', b'{number}')")
             assert json.loads(following.stdout.readline())["value"] == str(number)
-        following.send_signal(signal.SIGINT)
-        out, err = following.communicate(timeout=PATIENCE)
-        assert (following.returncode, out, err) == (130, "", "")
+        following.process.send_signal(signal.SIGINT)
+        ended = following.finish()
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
         assert document(invoke("pins", path, "--json"))["pins"][0]["name"] == "nightly"
 
 
 def test_an_interrupt_ends_quietly_without_an_owner_too(unowned: Path) -> None:
     with started("changes", unowned, "--follow", "--since", 3) as following:
-        assert following.stdout is not None
         assert "yellow" in following.stdout.readline()
-        following.send_signal(signal.SIGINT)
-        assert following.communicate(timeout=PATIENCE) == ("", "")
-        assert following.returncode == 130
+        following.process.send_signal(signal.SIGINT)
+        ended = following.finish()
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])

@@ -145,11 +145,11 @@ def test_a_bad_line_leaves_what_came_before_or_nothing(store: Path, tmp_path: Pa
 
 
 def test_a_load_that_is_killed_leaves_whole_batches(tmp_path: Path) -> None:
-    store, file = tmp_path / "store", many(tmp_path / "many.ttl", 60_000)
+    store, file = tmp_path / "store", many(tmp_path / "many.ttl", 30_000)
     loading = subprocess.Popen(
         command("rdf", "load", store, file, "--create", "--batch", 1000), env=environment(), stdout=subprocess.DEVNULL
     )
-    wait_until(lambda: sum(each.stat().st_size for each in (store / "log").glob("*.log")) > 1 << 19)
+    wait_until(lambda: sum(each.stat().st_size for each in (store / "log").glob("*.log")) > 1 << 18)
     loading.send_signal(signal.SIGKILL)
     loading.wait(PATIENCE)
     with lowtide.open(store) as opened:
@@ -158,7 +158,7 @@ def test_a_load_that_is_killed_leaves_whole_batches(tmp_path: Path) -> None:
         assert opened.verify().ok
     assert invoke("rdf", "load", store, file).exit_code == 0
     with lowtide.open(store, read_only=True) as opened:
-        assert opened.quads("default").count() == 60_000
+        assert opened.quads("default").count() == 30_000
 
 
 @pytest.mark.parametrize(

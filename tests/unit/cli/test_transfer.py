@@ -18,7 +18,7 @@ from lowtide.engine.checkpoint.helper import Helper
 from lowtide.values.extended import dumps
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
-from tests.unit.cli.commands import USERS, command, document, environment, invoke
+from tests.unit.cli.commands import USERS, command, document, environment, invoke, run
 from tests.unit.cli.test_documents import found
 
 MANY = [{"_id": n, "n": n % 7, "text": "x" * 200} for n in range(10_000)]
@@ -236,12 +236,6 @@ def test_an_export_that_fails_leaves_the_old_file(store: lowtide.Store, tmp_path
 
 def test_an_export_works_beside_an_owner(store: lowtide.Store, tmp_path: Path) -> None:
     store.collection("many").insert_many(MANY)
-    result = subprocess.run(
-        command("export", tmp_path / "store", "many", tmp_path / "many.jsonl", "--json"),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-    )
+    result = run("export", tmp_path / "store", "many", tmp_path / "many.jsonl", "--json")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["exported"] == len(MANY)

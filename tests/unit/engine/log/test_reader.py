@@ -93,7 +93,7 @@ def test_a_reader_beside_a_writer_sees_whole_commits_in_order(tmp_path: Path) ->
 
     def write() -> None:
         try:
-            while not stop.is_set() and log.last_ts < 3000:
+            while not stop.is_set() and log.last_ts < 1200:
                 append(log, b"x" * (log.last_ts * 37 % 900))
         except BaseException as error:
             errors.append(error)
@@ -102,7 +102,7 @@ def test_a_reader_beside_a_writer_sees_whole_commits_in_order(tmp_path: Path) ->
     writer.start()
     boundary = 0
     try:
-        for _ in range(60):
+        for _ in range(25):
             upto = log.last_ts
             commits = list(read_commits(tmp_path, STORE, boundary, upto))
             assert [commit.ts for commit in commits] == list(range(boundary + 1, upto + 1))

@@ -15,7 +15,7 @@ from lowtide.engine.versions.ordered import OrderedKeys
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
 
-COUNT = 1500
+COUNT = 1000
 FEW = 200
 """Keys and rows that a scan may look at which wants one entry: a few chunks."""
 
