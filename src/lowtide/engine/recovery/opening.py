@@ -111,14 +111,15 @@ def open_files(
     left as it is, and the background later drops what was kept for the snapshots and pins of that owner. The part of
     the log that the caller has ``followed`` is not read again.
     """
-    case = "clean"
+    case, made = "clean", None
     if not (path / MANIFEST).exists():
         if (path / BACKUP).exists():
             raise UsageError(f"{path} is a backup that was never finished; run the backup again, or open another one")
-        case = _make(path, options)
-    _tidy(path, options)
+        case, made = _make(path, options)
+    else:
+        _tidy(path, options)
     store_id, written_by = read_manifest(path / MANIFEST)
-    base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
+    base = made or borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     loan = loan_of(base)
     try:
         if written_by == 1:
@@ -182,26 +183,28 @@ def _tidy(path: Path, options: Options) -> None:
         options.disk.sync_directory(path)
 
 
-def _make(path: Path, options: Options) -> str:
-    """Create the files of a new store. The manifest comes last, so a store without one was never finished."""
+def _make(path: Path, options: Options) -> tuple[str, Base]:
+    """Create the files of a new store. The manifest comes last, so a store without one was never finished. Returns the
+    row of the table of start-up cases, and the base, borrowed by the owner."""
     half_made = (path / "base").exists() or (path / "log").exists()
     if half_made:
         _discard_half_made(path)
     store_id = os.urandom(16)
     (path / "log").mkdir(mode=0o700)
     (path / "base").mkdir(mode=0o700)
-    base = Base(path / "base", options.map_size, create=True)
+    base = borrow(path / "base", options.map_size, create=True, owner=True)
     try:
         base.initialise(store_id)
-    finally:
-        base.close()
-    log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
-    log.start(0, 1)
-    log.close()
-    options.disk.sync_directory(path / "base")
-    _write_manifest(path, store_id, options.disk)
-    options.disk.sync_directory(path.parent)
-    return "half-made" if half_made else "fresh"
+        log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
+        log.start(0, 1)
+        log.close()
+        options.disk.sync_directory(path / "base")
+        _write_manifest(path, store_id, options.disk)
+        options.disk.sync_directory(path.parent)
+    except BaseException:
+        give_back(base, owner=loan_of(base))
+        raise
+    return "half-made" if half_made else "fresh", base
 
 
 def _write_manifest(path: Path, store_id: bytes, disk: Disk) -> None:
