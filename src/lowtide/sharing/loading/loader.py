@@ -70,7 +70,9 @@ class Loader:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._emptying: dict[str, threading.Thread] = {}
-        """By collection, the thread that empties the keyspaces that a load left; changed under ``_lock``."""
+        """By collection, the thread that empties the keyspaces that loads left; changed under ``_lock``."""
+        self._to_empty: set[str] = set()
+        """The collections that have such keyspaces, until their thread looks for them; changed under ``_lock``."""
         self._tidied = 0
         """The first commit in the log when ``tidy`` last searched for differences; written only by ``tidy``."""
 
@@ -130,9 +132,12 @@ class Loader:
                     CollectionReader(writing, prefix_of, collection), writing, kept
                 )
             )
+            if not row.doomed:
+                return
             with self._lock:
+                self._to_empty.add(collection)
                 busy = self._emptying.get(collection)
-                if row.doomed and (busy is None or not busy.is_alive()):
+                if busy is None or not busy.is_alive():
                     self._emptying[collection] = threading.Thread(
                         target=self._finish_drops, args=(source, collection), name="lowtide-emptying", daemon=True
                     )
@@ -141,12 +146,20 @@ class Loader:
             logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
-        try:
-            self._empty_directly(source, collection)
-            finish_drops(source, collection)
-        except Exception as error:
-            if not self._parts.engine.closed:
-                logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
+        """Empty what loads of a collection left, until there is nothing more. The thread decides to end under ``_lock``
+        and is forgotten there, so what a load leaves after that gets another thread."""
+        while True:
+            with self._lock:
+                if collection not in self._to_empty:
+                    del self._emptying[collection]
+                    return
+                self._to_empty.remove(collection)
+            try:
+                self._empty_directly(source, collection)
+                finish_drops(source, collection)
+            except Exception as error:
+                if not self._parts.engine.closed:
+                    logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def _empty_directly(self, source: AutocommitStatements, collection: str) -> None:
         """Empty large keyspaces in the base, if no reader uses them and the log has none of their commits."""

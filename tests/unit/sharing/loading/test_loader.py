@@ -10,13 +10,15 @@ import pytest
 
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
+from lowtide.documents.management import finish_drops
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, UsageError
 from lowtide.sharing.loading import loader, receipts, staged
 from lowtide.sharing.loading.job import Counts, How
 from lowtide.sharing.loading.staged import JobCancelled, cancel, remove_staging, staging_of
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 from tests.support.patience import wait_until
-from tests.unit.sharing.loading.jobs import apply, check_indexes, documents, load, prepare
+from tests.unit.sharing.loading.jobs import apply, check_indexes, check_nothing_left, documents, load, prepare
 
 
 def numbered(*numbers: int, **more: Any) -> list[dict[str, Any]]:
@@ -360,3 +362,25 @@ def test_a_file_that_is_not_whole_is_refused(store: lowtide.Store) -> None:
     with pytest.raises(JobCancelled, match="is gone"):
         apply(store, name)
     assert documents(store) == []
+
+
+def test_what_is_left_while_earlier_leftovers_are_emptied_is_emptied_too(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that empties a collection has looked for the last time, but has not ended when the next load ends."""
+    store = open_store()
+    emptied, may_end = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> None:
+        finish_drops(*arguments)
+        emptied.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(loader, "finish_drops", slowly)
+    load(store, "overwrite", numbered(1, 2), bulk_bytes=0)
+    assert emptied.wait(60)
+    load(store, "overwrite", numbered(3), bulk_bytes=0)
+    may_end.set()
+    parts_of(store).loader.finish()
+    assert documents(store) == numbered(3)
+    check_nothing_left(store)
