@@ -124,6 +124,7 @@ def _runner() -> subprocess.Popen[str]:
     if not hasattr(_own, "runner"):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         environment["LOWTIDE_PATIENCE"] = str(IMPATIENCE)
+        environment["LOWTIDE_EXAMPLES"] = "all"
         _own.runner = subprocess.Popen(
             [sys.executable, "-m", "tests.mutants.runner", str(_copy_of_the_sources())],
             cwd=PROJECT,

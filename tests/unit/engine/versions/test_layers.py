@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lowtide.engine.garbage.horizon import make_horizon
@@ -120,6 +120,7 @@ def test_publishing_a_commit_again_changes_nothing(first: Writes, second: Writes
 
 
 @given(st.lists(writes, min_size=1, max_size=4), st.integers(0, 3))
+@example([{b"a": b"1"}, {b"a": b"2"}], 0)
 def test_publishing_again_from_an_earlier_commit_on_changes_nothing(commits: list[Writes], published: int) -> None:
     """Commits that become visible together, and were cut short by an interrupt, are published again from the first."""
     expected, store = VersionStore(0), VersionStore(0)
