@@ -37,6 +37,17 @@ class Former(msgspec.Struct, frozen=True):
     changes: str
 
 
+class Recent:
+    """What the last statements on a collection were like; see ``documents/prepared``. Any thread may change it: each
+    value is complete by itself, and a statement that is not like the last one only takes longer."""
+
+    __slots__ = ("rewritten",)
+
+    def __init__(self) -> None:
+        self.rewritten: Any = None
+        """The shape of the last update that changed documents in their encoded form."""
+
+
 class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """The catalog row of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
     to a collection that has another name now."""
@@ -107,6 +118,10 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """The lookups of prepared filters, see ``documents/prepared``. Any thread may add to it. All threads compute
         the same lookup, so it does not matter which one is kept."""
         return {}
+
+    @cached_property
+    def recent(self) -> Recent:
+        return Recent()
 
     @cached_property
     def points(self) -> dict[str, Index]:

@@ -19,7 +19,7 @@ from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.lookups import Lookup, Term, Values, lookup_of
-from lowtide.documents.prepared.splices import Splice
+from lowtide.documents.prepared.splices import Rewrite
 from lowtide.documents.updates import compile_update
 from lowtide.values.partial import Decode, decoder_for
 from lowtide.values.values import Document
@@ -32,6 +32,7 @@ _MOST_OTHERS: Final = 32
 """Maximum number of compiled filters without ``$in`` for one shape."""
 
 Change = Callable[[Document, Sequence[Any]], Document | None]
+Bind = Callable[[Mapping[str, Any]], list[Any] | None]
 
 
 class FilterShape:
@@ -129,24 +130,43 @@ class PreparedFilter(Filter):
         return self.compiled.position(document)
 
 
+class UpdateShape:
+    """The shape of an update. Immutable, and shared by all threads."""
+
+    __slots__ = ("bind", "change", "fields", "has_floats", "rewrite")
+
+    def __init__(
+        self, change: Change, rewrite: Rewrite | None, bind: Bind, fields: frozenset[str], has_floats: bool
+    ) -> None:
+        self.change = change
+        """The function of the update. Returns None for a document for which the update must be compiled."""
+        self.rewrite = rewrite
+        """Changes a document in its encoded form; None if that is not possible."""
+        self.bind = bind
+        """Returns the values of an update of this shape, whatever the order of its fields; None for another update."""
+        self.fields = fields
+        self.has_floats = has_floats
+        """Whether a value may be NaN, which cannot be stored."""
+
+
 class PreparedUpdate(msgspec.Struct):
     """An update of a known shape, with its values: an ``AnyUpdate``. It is a Struct because every statement creates
     one."""
 
     positional: ClassVar[bool] = False
     timed: ClassVar[bool] = False
-    change: Change
-    """The function of the update. Returns None for a document for which the update must be compiled."""
+    shape: UpdateShape
     values: Sequence[Any]
-    fields: frozenset[str]
     update: Mapping[str, Any]
-    splice: Splice | None = None
-    """Changes a document in its encoded form; None if that is not possible."""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        return self.shape.fields
 
     def apply(
         self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
     ) -> Document:
-        new = self.change(document, self.values)
+        new = self.shape.change(document, self.values)
         if new is None:
             return compile_update(self.update).apply(document, now=now, inserting=inserting, position=position)
         return new

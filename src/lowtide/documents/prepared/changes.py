@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
-from lowtide.documents.prepared.bound import PreparedFilter, PreparedUpdate
+from lowtide.documents.prepared.bound import PreparedFilter, PreparedUpdate, UpdateShape
 from lowtide.documents.prepared.statements import Few, Located, WritableView, at_once, few_of, located
 from lowtide.documents.results import UpdateResult
 from lowtide.documents.updates import AnyUpdate
@@ -26,22 +28,40 @@ Updated = tuple[UpdateResult, Document | None, Document | None]
 """The result of an update and, if requested, its last document before and after the update."""
 
 
+def rewrite_at(
+    view: WritableView, where: Located, key: bytes, shape: UpdateShape, values: Sequence[Any]
+) -> UpdateResult | None:
+    """Update the document with this key in its encoded form. None if that is not possible; nothing was written then.
+    The collection's row must be plain for the fields of the shape."""
+    assert shape.rewrite is not None
+    full_key = where.prefix + key
+    stored = view.read(full_key)
+    if stored is None:
+        return _NO_MATCH
+    encoded = shape.rewrite(stored, values)
+    if encoded is None:
+        return None
+    if encoded == stored:
+        return _NO_CHANGE
+    view.apply_one(full_key, encoded, where.row_key, stored)
+    return _CHANGED
+
+
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:
     """Update the document with this key. If ``returned``, also returns the document before and after the update;
     otherwise it need not be decoded."""
     row, row_key, prefix = where = located(view, name)
+    if not returned and type(change) is PreparedUpdate:
+        shape = change.shape
+        if shape.rewrite is not None and row.is_plain_for(shape.fields):
+            row.recent.rewritten = shape
+            done = rewrite_at(view, where, key, shape, change.values)
+            if done is not None:
+                return done, None, None
     full_key = prefix + key
     stored = view.read(full_key)
     if stored is None:
         return _NO_MATCH, None, None
-    encoded: bytes | None
-    if not returned and type(change) is PreparedUpdate and (splice := change.splice) is not None:
-        encoded = splice(stored, change.values) if row.is_plain_for(change.fields) else None
-        if encoded is not None:
-            if encoded == stored:
-                return _NO_CHANGE, None, None
-            view.apply_one(full_key, encoded, row_key, stored)
-            return _CHANGED, None, None
     document = decode_document(stored)
     new, encoded = _changed(document, stored, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
@@ -101,7 +121,7 @@ def _reindex(
 def _changed(document: Document, stored: bytes, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
     """Return a stored document after a change, and its encoded form, which is None if nothing has changed."""
     if type(change) is PreparedUpdate:
-        made = change.change(document, change.values)
+        made = change.shape.change(document, change.values)
         if made is not None:
             return made, encode_flat(made) or _encode_nested(made, stored, change)
     new = change.apply(document, now=now)
@@ -111,7 +131,8 @@ def _changed(document: Document, stored: bytes, change: AnyUpdate, now: datetime
 def _encode_nested(made: Document, stored: bytes, change: PreparedUpdate) -> bytes:
     """Encode a changed document that contains objects or arrays. Encoding these would check each of their values.
     Changing the other fields in the stored form is faster."""
-    encoded = change.splice(stored, change.values) if change.splice is not None else None
+    rewrite = change.shape.rewrite
+    encoded = rewrite(stored, change.values) if rewrite is not None else None
     return encoded if encoded is not None else encode_changed(made)
 
 
@@ -168,14 +189,14 @@ def _update_plain(
     view: WritableView, row_key: bytes, found: Few, change: PreparedUpdate, returned: bool
 ) -> Updated | None:
     """The same as ``update_few``, if only the documents change. None if the update must be compiled for one of them."""
-    make, values = change.change, change.values
-    splice = change.splice if not returned else None
+    make, values = change.shape.change, change.values
+    rewrite = change.shape.rewrite if not returned else None
     document: Document | None = None
     new: Document | None = None
     writes: Writes = {}
     before: Writes = {}
     for full_key, stored in zip(found.full_keys, found.stored, strict=True):
-        encoded = splice(stored, values) if splice is not None else None
+        encoded = rewrite(stored, values) if rewrite is not None else None
         if encoded is None:
             document = decode_document(stored)
             new = make(document, values)

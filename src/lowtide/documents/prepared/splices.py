@@ -1,12 +1,23 @@
-"""Generates the function that changes fields of a stored document in its encoded form, without decoding the rest of it.
+"""Generates the functions that change fields of a stored document from its encoded form to its new encoded form.
 
-A decoder reads only the old values of the fields. The bytes to replace are those of a field's name followed by its old
-value, which are known to be in the document. If they occur only once, that occurrence is the field. If they occur
-again, for example inside a string, the function returns None, and the document is decoded. The function of ``{"$set":
-{"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, is:
+A small document is decoded, changed in place and encoded, without checking its other values: the decoder leaves
+extensions as they are, so every value is encoded as it was stored. In a large document the fields are *spliced*,
+without decoding the rest of it: a decoder reads only the old values of the fields. The bytes to replace are those of a
+field's name followed by its old value, which are known to be in the document. If they occur only once, that occurrence
+is the field. If they occur again, for example inside a string, the document is decoded. The functions of ``{"$set":
+{"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, are:
+
+    def rewrite(stored, values):
+        if len(stored) >= 100:
+            spliced = splice(stored, values)
+            if spliced is not None: return spliced
+        new = document = decode(stored)
+        ...  # the lines of ``updates``
+        try: encoded = encode(new)
+        except refused: return None
+        return encoded if len(encoded) <= most else None
 
     def splice(stored, values):
-        if len(stored) < 64: return None
         old = decode(stored)
         a0, a1 = old.a0, old.a1
         if a0 is missing or type(a1) is not int: return None
@@ -20,8 +31,8 @@ again, for example inside a string, the function returns None, and the document 
         if at < 0 or at != stored.rfind(part1): return None
         return stored.replace(part1, new1, 1)
 
-The result is the same as that of encoding the changed document: the fields keep their order and their number. If the
-document does not have a field, or has a number of another type, the function of ``updates`` is used instead.
+Both give the bytes of the changed document: the fields keep their order. ``rewrite`` returns None if the update must be
+compiled for this document, because a number has another type or the result cannot be stored.
 """
 
 from __future__ import annotations
@@ -31,34 +42,65 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from lowtide.documents.prepared.source import function
+from lowtide.documents.prepared.source import function, literal
 from lowtide.documents.updates.tree import MISSING
 from lowtide.values.codec import MAX_DOCUMENT
 
 _PLAIN: Final = frozenset((str, int, float, bool, bytes, type(None)))
 """Types whose values MessagePack encodes as the store does."""
 _MOST_FIELDS: Final = 8
-_LEAST: Final = 32
-"""The minimum number of bytes of a document per changed field: a smaller document is decoded and encoded faster."""
+_LEAST: Final = 50
+"""The minimum number of bytes of a document per spliced field: a smaller document is decoded and encoded faster."""
 _encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder().decode
+"""Leaves extensions as they are. ``_encode`` gives the same bytes again."""
+_REFUSED: Final = (UnicodeEncodeError, OverflowError)
 
-Splice = Callable[[bytes, Sequence[Any]], bytes | None]
-"""Changes an encoded document. Returns None if it must be decoded."""
+Rewrite = Callable[[bytes, Sequence[Any]], bytes | None]
+"""Changes an encoded document. Returns None if it cannot."""
 
 
 class FieldChange(NamedTuple):
-    """What an update does to a top-level field, with a value of a given type: either ``$set`` or ``$inc``."""
+    """What an update does to a top-level field, with a value of a given type."""
 
     operator: str
     name: str
     kind: type
 
 
-def splice_of(changes: Sequence[FieldChange], least: int = _LEAST) -> Splice | None:
-    """Return the function that makes these changes, given their values in the same order; None if there is none. It
-    changes documents that have at least ``least`` bytes per change.
+def rewrite_of(lines: Sequence[str], changes: Sequence[FieldChange]) -> Rewrite | None:
+    """Return the function that makes these changes, given their values in the same order; None if a value is not
+    encoded as it is stored. ``lines`` change the dict ``new``, which is the same as ``document``."""
+    if any(each.kind not in _PLAIN and each.operator != "$unset" for each in changes):
+        return None
+    body = ["new = document = decode(stored)"]
+    if len(changes) > 1:  # the order in which fields are added is that of the update, not of its shape
+        added = [f"{literal(each.name)} not in document" for each in changes if each.operator != "$unset"]
+        body += [f"if {' or '.join(added)}: return None"] if added else []
+    body += lines
+    body += [
+        "try: encoded = encode(new)",
+        "except refused: return None",
+        "return encoded if len(encoded) <= most else None",
+    ]
+    splice = splice_of(changes)
+    if splice is not None:
+        body = [
+            f"if len(stored) >= {_LEAST * len(changes)}:",
+            "    spliced = splice(stored, values)",
+            "    if spliced is not None: return spliced",
+            *body,
+        ]
+    names = {"decode": _decode, "encode": _encode, "missing": MISSING, "refused": _REFUSED, "most": MAX_DOCUMENT}
+    rewrite: Rewrite = function("rewrite(stored, values)", body, splice=splice, **names)
+    return rewrite
 
-    >>> splice = splice_of([FieldChange("$inc", "n", int)], least=0)
+
+def splice_of(changes: Sequence[FieldChange]) -> Rewrite | None:
+    """Return the function that splices these changes into a document, given their values in the same order. None if
+    there is none, because they are other than ``$set`` and ``$inc`` of plain values.
+
+    >>> splice = splice_of([FieldChange("$inc", "n", int)])
     >>> splice(msgspec.msgpack.encode({"_id": 1, "n": 6}), [1]) == msgspec.msgpack.encode({"_id": 1, "n": 7})
     True
     """
@@ -77,7 +119,7 @@ def splice_of(changes: Sequence[FieldChange], least: int = _LEAST) -> Splice | N
         else:
             refusals.append(f"type(a{place}) is not {kind.__name__}")
             made.append((f"n{place} + encode(a{place} + values[{place}])", f"n{place} + encode(a{place})"))
-    lines = [f"if len(stored) < {least * len(changes)}: return None", "old = decode(stored)"]
+    lines = ["old = decode(stored)"]
     lines += [f"a{place} = old.a{place}" for place in places]
     lines.append(f"if {' or '.join(refusals)}: return None")
     for place, change in enumerate(changes):
@@ -91,14 +133,13 @@ def splice_of(changes: Sequence[FieldChange], least: int = _LEAST) -> Splice | N
         lines.append(f"if at < 0 or at != stored.rfind(part{place}): return None")
         lines.append(f"stored = stored.replace(part{place}, new{place}, 1)")
     lines.append("return stored if len(stored) <= most else None")
-    refused = (UnicodeEncodeError, OverflowError)
-    names |= {"decode": decode, "encode": _encode, "missing": MISSING, "refused": refused, "most": MAX_DOCUMENT}
-    splice: Splice = function("splice(stored, values)", lines, **names)
+    names |= {"decode": decode, "encode": _encode, "missing": MISSING, "refused": _REFUSED, "most": MAX_DOCUMENT}
+    splice: Rewrite = function("splice(stored, values)", lines, **names)
     return splice
 
 
 def _may_splice(change: FieldChange) -> bool:
-    return change.kind in _PLAIN if change.operator == "$set" else change.operator == "$inc"
+    return change.kind in _PLAIN and change.operator in ("$set", "$inc")
 
 
 def _decoder(fields: Sequence[tuple[str, Any]]) -> Callable[[bytes], Any] | None:

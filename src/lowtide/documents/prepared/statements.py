@@ -101,10 +101,11 @@ def key_of(filter: Any) -> bytes | None:
         if len(filter) != 1:
             return None
         value = filter.get("_id")
-    if type(value) not in ID_TYPES:
+    kind = type(value)
+    if kind not in ID_TYPES:
         return None
     try:
-        key = ENCODERS[type(value)](value)
+        key = ENCODERS[kind](value)
     except UnicodeEncodeError:
         return None
     return key if len(key) <= MAX_ID else None

@@ -20,28 +20,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.prepared.bound import Change, PreparedUpdate
+from lowtide.documents.prepared.bound import Bind, PreparedUpdate, UpdateShape
 from lowtide.documents.prepared.source import function, literal
-from lowtide.documents.prepared.splices import FieldChange, Splice, splice_of
+from lowtide.documents.prepared.splices import FieldChange, rewrite_of
 from lowtide.documents.updates import AnyUpdate, compile_update
 from lowtide.documents.updates.tree import MISSING
 
 _STORED: Final = frozenset((str, int, float, bool, bytes, type(None), UUID))
 """Types whose values are stored as they are, except for NaN."""
 _MOST_SHAPES: Final = 4096
-
-
-class UpdateShape:
-    """The shape of an update. Immutable, and shared by all threads."""
-
-    __slots__ = ("change", "fields", "has_floats", "splice")
-
-    def __init__(self, change: Change, splice: Splice | None, fields: frozenset[str], has_floats: bool) -> None:
-        self.change = change
-        self.splice = splice
-        self.fields = fields
-        self.has_floats = has_floats
-        """Whether a value may be NaN, which cannot be stored."""
 
 
 def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> AnyUpdate:
@@ -74,7 +61,7 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         for value in values:
             if value != value:
                 return compile_update(update)
-    return PreparedUpdate(shape.change, values, shape.fields, update, shape.splice)
+    return PreparedUpdate(shape, values, update)
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
@@ -92,7 +79,7 @@ def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
 
 def _shape(update: dict[str, Any]) -> UpdateShape | None:
     """Return the shape of a valid update; None if it has other operators, paths or values."""
-    lines, place, has_floats = ["new = document.copy()"], 0, False
+    lines, place, has_floats = list[str](), 0, False
     names: set[str] = set()
     changes: list[FieldChange] = []
     for operator, fields in update.items():
@@ -110,9 +97,42 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
             changes.append(FieldChange(operator, name, type(value)))
             has_floats |= type(value) is float
             place += 1
-    lines.append("return new")
-    change = function("change(document, values)", lines, missing=MISSING)
-    return UpdateShape(change, splice_of(changes), frozenset(names), has_floats)
+    if not changes:
+        return None
+    change = function("change(document, values)", ["new = document.copy()", *lines, "return new"], missing=MISSING)
+    return UpdateShape(change, rewrite_of(lines, changes), _bind(changes), frozenset(names), has_floats)
+
+
+def _bind(changes: Sequence[FieldChange]) -> Bind:
+    """Generate the function that recognizes an update with these changes. For the update above it is:
+
+    def bind(update):
+        if len(update) != 2: return None
+        try:
+            f0 = update['$set']
+            f1 = update['$inc']
+            if type(f0) is not dict or len(f0) != 1 or type(f1) is not dict or len(f1) != 1: return None
+            v0 = f0['a']
+            v1 = f1['n']
+        except KeyError: return None
+        if type(v0) is str and type(v1) is int: return [v0, v1]
+    """
+    operators = list(dict.fromkeys(each.operator for each in changes))
+    groups = [(f"f{at}", [each for each in changes if each.operator == name]) for at, name in enumerate(operators)]
+    wrong = " or ".join(f"type({group}) is not dict or len({group}) != {len(those)}" for group, those in groups)
+    types = {f"k{place}": each.kind for place, each in enumerate(changes)}
+    same = [f"type(v{place}) is k{place}" for place in range(len(changes))]
+    same += [f"v{place} == v{place}" for place, each in enumerate(changes) if each.kind is float]  # not NaN
+    lines = [f"if len(update) != {len(operators)}: return None", "try:"]
+    lines += [f"    {group} = update[{literal(name)}]" for (group, _), name in zip(groups, operators, strict=True)]
+    lines.append(f"    if {wrong}: return None")
+    lines += [
+        f"    v{place} = f{operators.index(each.operator)}[{literal(each.name)}]" for place, each in enumerate(changes)
+    ]
+    values = ", ".join(f"v{place}" for place in range(len(changes)))
+    lines += ["except KeyError: return None", f"return [{values}] if {' and '.join(same)} else None"]
+    bind: Bind = function("bind(update)", lines, **types)
+    return bind
 
 
 def _set(field: str, value: str, kind: type) -> list[str] | None:

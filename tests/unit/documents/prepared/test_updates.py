@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from lowtide.documents.prepared import updates
+from lowtide.documents.prepared.bound import PreparedUpdate
 from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.updates import compile_update
 from lowtide.errors import Error
@@ -50,6 +52,50 @@ def test_a_prepared_update_does_what_the_compiled_one_does(
         before = encode_document({"_id": 7, **document})
         assert outcome(prepare_update, update, document) == outcome(compile_update, update, document)
         assert encode_document({"_id": 7, **document}) == before, "the document was changed in place"
+
+
+@given(given_updates, given_updates)
+def test_an_update_is_bound_to_the_values_of_its_own_shape_only(update: dict[str, Any], other: dict[str, Any]) -> None:
+    try:
+        known, prepared = prepare_update(update), prepare_update(other)
+    except Error:
+        return
+    if not isinstance(known, PreparedUpdate):
+        return
+    assert known.shape.bind(update) == known.values
+    bound = known.shape.bind(other)
+    if not isinstance(prepared, PreparedUpdate):
+        assert bound is None
+    elif bound is not None:
+        fields = [(each, name) for each in update for name in update[each]]
+        assert {(each, name) for each in other for name in other[each]} == set(fields)
+        assert bound == [other[each][name] for each, name in fields]
+        assert list(map(type, bound)) == list(map(type, known.values))
+    else:
+        assert prepared.shape is not known.shape
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"$set": {"a": 1}},
+        {"$set": {"a": 1}, "$inc": {}},
+        {"$set": {"a": 1}, "$inc": {"n": 1.0}},
+        {"$set": {"a": True}, "$inc": {"n": 1}},
+        {"$set": {"a": 1, "b": 1}, "$inc": {"n": 1}},
+        {"$set": {"b": 1}, "$inc": {"n": 1}},
+        {"$inc": {"a": 1}, "$set": {"n": 1}},
+        {"$set": {"a": 1}, "$inc": {"n": 1}, "$push": {"b": 1}},
+        {"$set": OrderedDict(a=1), "$inc": {"n": 1}},
+        {"$set": [1], "$inc": {"n": 1}},
+    ],
+)
+def test_an_update_of_another_shape_is_not_bound(other: dict[str, Any]) -> None:
+    known = prepare_update({"$set": {"a": 5}, "$inc": {"n": 6}})
+    assert isinstance(known, PreparedUpdate)
+    assert known.shape.bind({"$inc": {"n": 8}, "$set": {"a": 7}}) == [7, 8]
+    assert known.shape.bind(other) is None
 
 
 def test_sets_and_increments_have_a_shape_together() -> None:
