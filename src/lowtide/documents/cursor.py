@@ -36,25 +36,34 @@ class Cursor:
     ['Ann', 'Bob']
     """
 
+    # Most queries have only some of these.
+    _sort: Sort | None = None
+    _skip = 0
+    _limit = 0
+    _empty = False
+    """Whether an empty slice was requested. Needed because a limit of 0 means no limit."""
+    _hint: str | SortKeys | None = None
+    _held: HeldRead | None = None
+    _results: Iterator[Document] | None = None
+    alive = True
+    """False once the cursor is exhausted or closed."""
+
     def __init__(
-        self, statements: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
+        self,
+        statements: Statements,
+        name: str,
+        filter: Filter,
+        projection: Projection | None,
+        spec: object = None,
+        instant: InstantView | None = None,
     ) -> None:
-        """``spec`` is the filter as the caller gave it, for ``repr``."""
-        self._spec = spec
+        """``spec`` is the filter as the caller gave it, for ``repr``. ``instant`` is that of ``statements``."""
         self._statements = statements
         self._name = name
         self._filter = filter
         self._projection = projection
-        self._sort: Sort | None = None
-        self._skip = 0
-        self._limit = 0
-        self._empty = False
-        """Whether an empty slice was requested. Needed because a limit of 0 means no limit."""
-        self._hint: str | SortKeys | None = None
-        self._held: HeldRead | None = None
-        self._results: Iterator[Document] | None = None
-        self.alive = True
-        """False once the cursor is exhausted or closed."""
+        self._spec = spec
+        self._instant = instant
 
     def sort(self, key_or_list: SortSpec, direction: int | None = None) -> Cursor:
         """Sort the results by a field, by pairs of field and direction, or by a field and its direction.
@@ -120,12 +129,12 @@ class Cursor:
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over the remaining results; faster than ``next``. A loop that was left can be continued."""
-        return chain(self._begun(), self._ending())
+        return chain(self._begun(), iter(self._ended, None))
 
-    def _ending(self) -> Iterator[Document]:
-        """The iterator of an exhausted cursor."""
+    def _ended(self) -> Document | None:
+        """Close the exhausted cursor. Returns None: there is no further result."""
         self.close()
-        yield from ()
+        return None
 
     def _few(self, instant: InstantView) -> Iterator[Document] | None:
         """Return the results if they are few and a prepared statement finds them, else None. May also return the first
@@ -158,7 +167,7 @@ class Cursor:
         if not self.alive:
             return iter(())
         if self._results is None:
-            instant: InstantView | None = self._statements.instant()
+            instant = self._instant
             if instant is None and type(self._filter) is PreparedFilter:
                 self._held = held = self._statements.hold()
                 # The snapshot of a cursor on the store; not one of a pin that is limited to some keyspaces.
@@ -239,7 +248,7 @@ class Cursor:
         >>> next(cursor) == next(cursor.clone())
         True
         """
-        other = Cursor(self._statements, self._name, self._filter, self._projection, self._spec)
+        other = Cursor(self._statements, self._name, self._filter, self._projection, self._spec, self._instant)
         other._sort, other._skip, other._limit, other._hint = self._sort, self._skip, self._limit, self._hint
         other._empty = self._empty
         return other

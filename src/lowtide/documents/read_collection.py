@@ -143,7 +143,7 @@ class ReadCollection:
         """
         compiled = prepare_filter(filter)
         shape = compile_projection(projection, filter) if projection is not None else None
-        cursor = Cursor(self._statements, self.name, compiled, shape, filter)
+        cursor = Cursor(self._statements, self.name, compiled, shape, filter, self._instant)
         if sort is not None:
             cursor.sort(sort)
         if skip or limit or hint is not None or type(skip) is not int or type(limit) is not int:

@@ -33,6 +33,8 @@ BEFORE_ALL: Final = b"\x02"
 AFTER_ALL: Final = b"\xfe"
 """Bounds of all encodings, inverted or not. Whatever follows an encoding in a key sorts below AFTER_ALL."""
 
+_APART: Final = b"\xff"
+"""Not part of any text in UTF-8."""
 INVERSE: Final = bytes(range(255, -1, -1))
 """Translates an encoding to that of a descending part."""
 _EXACT: Final = 2**53
@@ -72,10 +74,21 @@ def encode_column(kind: type, values: Sequence[Any]) -> list[bytes]:
     if kind is int and min(values) > 0 and max(values) <= _EXACT:
         packed = struct.pack(f">{len(values)}d", *map(neg, values))
         return [b"\x20%b\x01" % packed[at : at + 8] for at in range(0, len(packed), 8)]
-    if kind is str and "\x00" not in "".join(values):
-        joined = "\x00\x01\x00\x000".join(values)  # so that no value is encoded on its own; 0 is 0x30
-        return f"0{joined}\x00\x01".encode().split(b"\x00\x00")
+    if kind is str:
+        return encode_texts(values)
     return list(map(ENCODERS[kind], values))
+
+
+def encode_texts(values: Sequence[str], prefix: bytes = b"") -> list[bytes]:
+    """Return the keys of many strings, each after a prefix.
+
+    >>> encode_texts(["a", "b"], b"-") == [b"-" + encode("a"), b"-" + encode("b")]
+    True
+    """
+    if not values or _APART in prefix or "\x00" in "".join(values):
+        return [prefix + _string(each) for each in values]
+    joined = "\x00\x01\x00\x000".join(values)  # so that no string is encoded on its own; 0 is 0x30
+    return (prefix + f"0{joined}\x00\x01".encode().replace(b"\x00\x00", _APART + prefix)).split(_APART)
 
 
 def _text(text: str) -> bytes:

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
-from lowtide.values.ordering import AFTER_ALL, BEFORE_ALL, encode, encode_column, inverted, kind_bounds
+from lowtide.values.ordering import AFTER_ALL, BEFORE_ALL, encode, encode_column, encode_texts, inverted, kind_bounds
 from lowtide.values.values import place, rank
 from tests.unit.documents.everything import ASCENDING, SAME, numbers, values
 
@@ -112,3 +112,8 @@ def test_a_column_has_the_encodings_of_its_values(several: list[Any]) -> None:
     for kind in set(map(type, several)):
         of_kind = [each for each in several if type(each) is kind]
         assert encode_column(kind, of_kind) == list(map(encode, of_kind))
+
+
+@given(st.lists(st.text() | st.sampled_from(["", "\x00", "0", "\x00\x01", "é", "\U0001f600"])), st.binary(max_size=5))
+def test_many_strings_are_encoded_as_each_of_them(texts: list[str], prefix: bytes) -> None:
+    assert encode_texts(texts, prefix) == [prefix + encode(each) for each in texts]

@@ -33,6 +33,9 @@ _MOST_OTHERS: Final = 32
 
 Change = Callable[[Document, Sequence[Any]], Document | None]
 Bind = Callable[[Mapping[str, Any]], list[Any] | None]
+"""Returns the values of an update of a known shape; None for another one."""
+BindFilter = Callable[[Mapping[str, Any]], Values | None]
+"""Returns the values of a filter of a known shape; None for another one."""
 
 
 class FilterShape:
@@ -40,8 +43,10 @@ class FilterShape:
     by all threads. Immutable except for ``_others``: any thread may add to it, and all threads compute the same
     entries."""
 
-    def __init__(self, terms: tuple[Term, ...]) -> None:
+    def __init__(self, terms: tuple[Term, ...], bind: BindFilter | None = None) -> None:
         self.terms = terms
+        self.bind = bind
+        """Returns the values of a filter of this shape with the same paths in the same order; None for another one."""
         self._others: dict[Values, Filter] = {}
         """The compiled terms other than ``$in``, by their values. Equal values of one type match the same documents."""
 
@@ -90,14 +95,13 @@ class FilterShape:
 
 
 class PreparedFilter(Filter):
-    """A filter of a known shape. What a lookup does not need is compiled on demand."""
+    """A filter of a known shape. What a lookup does not need is compiled on demand. ``prepared`` creates it."""
 
     __slots__ = ("_compiled", "shape", "values")
 
-    def __init__(self, shape: FilterShape, values: Values) -> None:
-        self.shape = shape
-        self.values = values
-        self._compiled: Filter | None = None
+    shape: FilterShape
+    values: Values
+    _compiled: Filter | None
 
     def plan(self, row: CatalogRow, sort: SortKeys, limited: bool) -> Plan | None:
         """Return the plan for a collection; None if the planner must make it."""
@@ -128,6 +132,18 @@ class PreparedFilter(Filter):
 
     def position(self, document: Document) -> int | None:
         return self.compiled.position(document)
+
+
+_new: Final = object.__new__
+
+
+def prepared(shape: FilterShape, values: Values) -> PreparedFilter:
+    """Return a filter. That is faster than an ``__init__``, which would be called from C."""
+    made = _new(PreparedFilter)
+    made.shape = shape
+    made.values = values
+    made._compiled = None
+    return made
 
 
 class UpdateShape:

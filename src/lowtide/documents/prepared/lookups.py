@@ -20,7 +20,16 @@ from lowtide.documents.prepared.keys import encoded_parts
 from lowtide.documents.prepared.source import function
 from lowtide.engine import after_prefix
 from lowtide.values.ids import MAX_ID
-from lowtide.values.ordering import AFTER_ALL, ENCODERS, INVERSE, encode, encode_column, inverted, kind_bounds
+from lowtide.values.ordering import (
+    AFTER_ALL,
+    ENCODERS,
+    INVERSE,
+    encode,
+    encode_column,
+    encode_texts,
+    inverted,
+    kind_bounds,
+)
 from lowtide.values.values import RANKS
 
 _PRIMARY: Final = (("_id", 1),)
@@ -60,7 +69,10 @@ class Lookup:
         by, bounds = self.by, self.bounds
         if self.members is not None:
             keys = self.member_keys(values)
-            return replace(by, keys=tuple(keys)) if keys is not None else None
+            if keys is None:
+                return None
+            several = sorted(set(keys))  # with fewer than two the planner makes another plan
+            return replace(by, keys=tuple(several)) if len(several) > 1 else None
         if bounds is None:
             return by
         low, high = bounds(values)
@@ -73,17 +85,21 @@ class Lookup:
         stretches = (KeyStretch(low, high),)
         return Plan(by.index, stretches, reverse=by.reverse, ordered=by.ordered, exact=by.exact)
 
-    def member_keys(self, values: Values) -> list[bytes] | None:
-        """Return the keys of the documents that ``$in`` selects, in order. None if the planner must make the plan,
-        because there are fewer than two keys or one is too long."""
+    def member_keys(self, values: Values, prefix: bytes = b"") -> list[bytes] | None:
+        """Return the keys of the documents that ``$in`` selects, in its order, each after a prefix. None if one is too
+        long."""
         assert self.members is not None
         members: tuple[Any, ...] = values[self.members]
-        kinds = set(map(type, members))
         try:
-            keys = sorted(set(encode_column(kinds.pop(), members) if len(kinds) == 1 else map(encode, members)))
-        except UnicodeEncodeError:
-            return None
-        return keys if len(keys) > 1 and max(map(len, keys)) <= self.most else None
+            text = "".join(members)
+        except TypeError:  # not all of them are strings
+            kinds = set(map(type, members))
+            keys = encode_column(kinds.pop(), members) if len(kinds) == 1 else list(map(encode, members))
+            return [prefix + key for key in keys] if max(map(len, keys)) <= self.most else None
+        keys = encode_texts(members, prefix)
+        if text.isascii() and len(text) + 3 <= self.most:  # a key has three bytes more than its string
+            return keys
+        return keys if max(map(len, keys), default=0) <= self.most + len(prefix) else None
 
 
 def lookup_of(

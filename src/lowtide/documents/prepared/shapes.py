@@ -8,7 +8,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.prepared.bound import MEMBER, FilterShape, PreparedFilter
+from lowtide.documents.prepared.binding import bind_filter, is_text
+from lowtide.documents.prepared.bound import MEMBER, FilterShape, prepared
 from lowtide.documents.prepared.lookups import Term, Values
 from lowtide.values.ids import ID_TYPES
 
@@ -27,12 +28,18 @@ def prepare_filter(filter: Mapping[str, Any] | None) -> Filter:
     """
     if type(filter) is not dict:
         return compile_filter(filter)
+    paths = tuple(filter)
+    last = _last.get(paths)
+    if last is not None and last.bind is not None:
+        bound = last.bind(filter)
+        if bound is not None:
+            return prepared(last, bound)
     values: Values = tuple(filter.values())
     kinds = tuple(map(type, values))
-    key: Any = (tuple(filter), kinds)
+    key: Any = (paths, kinds)
     if dict in kinds:
         key = (
-            key[0],
+            paths,
             tuple([(*each, *map(type, each.values())) if type(each) is dict else type(each) for each in values]),
         )
         values = tuple([one for each in values for one in (each.values() if type(each) is dict else (each,))])
@@ -46,11 +53,16 @@ def prepare_filter(filter: Mapping[str, Any] | None) -> Filter:
         shape = None
     if shape is None or not _plain(values):
         return compile_filter(filter)
-    return PreparedFilter(shape, values)
+    if len(_last) >= _MOST_SHAPES:
+        _last.clear()
+    _last[paths] = shape
+    return prepared(shape, values)
 
 
 _shapes: Final[dict[Any, FilterShape | None]] = {}
 """The shapes by paths, operators and types; None for a filter that has none."""
+_last: Final[dict[tuple[Any, ...], FilterShape]] = {}
+"""The shape of the last filter with these paths."""
 
 
 def _learned(key: Any, filter: dict[str, Any]) -> FilterShape | None:
@@ -58,7 +70,7 @@ def _learned(key: Any, filter: dict[str, Any]) -> FilterShape | None:
     if len(_shapes) >= _MOST_SHAPES:
         _shapes.clear()
     terms = _terms(filter)
-    found = _shapes[key] = FilterShape(terms) if terms is not None else None
+    found = _shapes[key] = FilterShape(terms, bind_filter(filter)) if terms is not None else None
     return found
 
 
@@ -94,11 +106,8 @@ def _plain(values: Values) -> bool:
                 return False
             value, kind = "".join([each for each in value if type(each) is str]), str
         if kind is str:
-            if not value.isascii():
-                try:
-                    value.encode()
-                except UnicodeEncodeError:
-                    return False
+            if not value.isascii() and not is_text(value):
+                return False
         elif kind is float and value != value:
             return False
     return True

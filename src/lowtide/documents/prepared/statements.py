@@ -238,7 +238,7 @@ def _one(view: InstantView, full_key: bytes) -> Few:
 
 def _present(full_keys: list[bytes], stored: list[bytes | None], rest: Plan | None = None) -> Few:
     """Drop the keys that have no document."""
-    if None not in stored:
+    if all(stored):  # no document is empty
         return Few(full_keys, cast("list[bytes]", stored), rest)
     found = [(key, value) for key, value in zip(full_keys, stored, strict=True) if value is not None]
     return Few([key for key, _ in found], [value for _, value in found], rest)
@@ -246,12 +246,10 @@ def _present(full_keys: list[bytes], stored: list[bytes | None], rest: Plan | No
 
 def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: PreparedFilter, limit: int) -> Few | None:
     """Return the documents that ``$in`` selects and that match the other conditions."""
-    keys = lookup.member_keys(filter.values)
-    if keys is None or len(keys) > _MOST_MEMBERS:
+    given = lookup.member_keys(filter.values, documents)
+    if given is None or len(given) > _MOST_MEMBERS:
         return None
-    if lookup.by.reverse:
-        keys.reverse()
-    full_keys = [documents + key for key in keys]
+    full_keys = sorted(set(given), reverse=lookup.by.reverse)
     few = _present(full_keys, view.read_many(full_keys))
     shape = filter.shape
     if shape.others:

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.prepared.bound import Bind, PreparedUpdate, UpdateShape
+from lowtide.documents.prepared.binding import bind_update
+from lowtide.documents.prepared.bound import PreparedUpdate, UpdateShape
 from lowtide.documents.prepared.source import function, literal
 from lowtide.documents.prepared.splices import FieldChange, rewrite_of
 from lowtide.documents.updates import AnyUpdate, compile_update
@@ -100,39 +101,7 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
     if not changes:
         return None
     change = function("change(document, values)", ["new = document.copy()", *lines, "return new"], missing=MISSING)
-    return UpdateShape(change, rewrite_of(lines, changes), _bind(changes), frozenset(names), has_floats)
-
-
-def _bind(changes: Sequence[FieldChange]) -> Bind:
-    """Generate the function that recognizes an update with these changes. For the update above it is:
-
-    def bind(update):
-        if len(update) != 2: return None
-        try:
-            f0 = update['$set']
-            f1 = update['$inc']
-            if type(f0) is not dict or len(f0) != 1 or type(f1) is not dict or len(f1) != 1: return None
-            v0 = f0['a']
-            v1 = f1['n']
-        except KeyError: return None
-        if type(v0) is str and type(v1) is int: return [v0, v1]
-    """
-    operators = list(dict.fromkeys(each.operator for each in changes))
-    groups = [(f"f{at}", [each for each in changes if each.operator == name]) for at, name in enumerate(operators)]
-    wrong = " or ".join(f"type({group}) is not dict or len({group}) != {len(those)}" for group, those in groups)
-    types = {f"k{place}": each.kind for place, each in enumerate(changes)}
-    same = [f"type(v{place}) is k{place}" for place in range(len(changes))]
-    same += [f"v{place} == v{place}" for place, each in enumerate(changes) if each.kind is float]  # not NaN
-    lines = [f"if len(update) != {len(operators)}: return None", "try:"]
-    lines += [f"    {group} = update[{literal(name)}]" for (group, _), name in zip(groups, operators, strict=True)]
-    lines.append(f"    if {wrong}: return None")
-    lines += [
-        f"    v{place} = f{operators.index(each.operator)}[{literal(each.name)}]" for place, each in enumerate(changes)
-    ]
-    values = ", ".join(f"v{place}" for place in range(len(changes)))
-    lines += ["except KeyError: return None", f"return [{values}] if {' and '.join(same)} else None"]
-    bind: Bind = function("bind(update)", lines, **types)
-    return bind
+    return UpdateShape(change, rewrite_of(lines, changes), bind_update(changes), frozenset(names), has_floats)
 
 
 def _set(field: str, value: str, kind: type) -> list[str] | None:

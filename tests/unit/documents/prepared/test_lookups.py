@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -167,3 +168,57 @@ def test_the_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         found.plan(row, (), False)
         assert len(shapes._shapes) <= 4096
     assert len(row.lookups) <= 8
+
+
+@given(st.lists(filters, min_size=1, max_size=8))
+def test_a_filter_is_bound_to_its_own_values_whatever_came_before(asked: list[dict[str, Any]]) -> None:
+    """The last filter with the same paths may have had other operators, types or values that are not plain."""
+    for filter in asked:
+        try:
+            compiled = compile_filter(filter)
+        except (InvalidDocument, OperationFailure):
+            with pytest.raises((InvalidDocument, OperationFailure)):
+                prepare_filter(filter)
+            continue
+        prepared = prepare_filter(filter)
+        assert prepared.conjuncts == compiled.conjuncts
+        if type(prepared) is PreparedFilter:
+            shapes._last.clear()
+            unbound = prepare_filter(filter)
+            assert type(unbound) is PreparedFilter
+            assert (unbound.shape, unbound.values) == (prepared.shape, prepared.values)
+            assert list(map(type, unbound.values)) == list(map(type, prepared.values))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"a": 1.0, "b": {"$gt": "x"}},
+        {"a": True, "b": {"$gt": "x"}},
+        {"a": 1, "b": {"$lt": "x"}},
+        {"a": 1, "b": {"$gt": "x", "$lt": "y"}},
+        {"a": 1, "b": {}},
+        {"a": 1, "b": "x"},
+        {"a": {"$gt": 1}, "b": {"$gt": "x"}},
+        {"a": 1, "b": {"$gt": "\ud800"}},
+        {"a": 1, "b": OrderedDict({"$gt": "x"})},
+    ],
+)
+def test_a_filter_of_another_shape_is_not_bound(other: dict[str, Any]) -> None:
+    known = prepare_filter({"a": 5, "b": {"$gt": "y"}})
+    assert type(known) is PreparedFilter
+    assert known.shape.bind is not None
+    assert known.shape.bind({"a": 6, "b": {"$gt": "\u00e9"}}) == (6, "\u00e9")
+    assert known.shape.bind(other) is None
+
+
+@pytest.mark.parametrize("several", [[1, "\ud800"], ["x", None], [True], [1.0], [[1]], [Decimal(1)]])
+def test_other_values_than_ids_are_not_bound(several: list[Any]) -> None:
+    known = prepare_filter({"_id": {"$in": [1, "x", b"x", UUID(int=7)]}})
+    assert type(known) is PreparedFilter
+    assert known.shape.bind is not None
+    assert known.shape.bind({"_id": {"$in": several}}) is None
+    given = [1, "x"]
+    bound = known.shape.bind({"_id": {"$in": given}})
+    given.clear()
+    assert bound == ((1, "x"),)
