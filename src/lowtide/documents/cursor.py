@@ -49,21 +49,14 @@ class Cursor:
     """False once the cursor is exhausted or closed."""
 
     def __init__(
-        self,
-        statements: Statements,
-        name: str,
-        filter: Filter,
-        projection: Projection | None,
-        spec: object = None,
-        instant: InstantView | None = None,
+        self, statements: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
     ) -> None:
-        """``spec`` is the filter as the caller gave it, for ``repr``. ``instant`` is that of ``statements``."""
+        """``spec`` is the filter as the caller gave it, for ``repr``."""
         self._statements = statements
         self._name = name
         self._filter = filter
         self._projection = projection
         self._spec = spec
-        self._instant = instant
 
     def sort(self, key_or_list: SortSpec, direction: int | None = None) -> Cursor:
         """Sort the results by a field, by pairs of field and direction, or by a field and its direction.
@@ -129,12 +122,8 @@ class Cursor:
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over the remaining results; faster than ``next``. A loop that was left can be continued."""
-        return chain(self._begun(), iter(self._ended, None))
-
-    def _ended(self) -> Document | None:
-        """Close the exhausted cursor. Returns None: there is no further result."""
-        self.close()
-        return None
+        ending: Callable[[], Any] = self.close
+        return chain(self._begun(), iter(ending, None))
 
     def _few(self, instant: InstantView) -> Iterator[Document] | None:
         """Return the results if they are few and a prepared statement finds them, else None. May also return the first
@@ -167,7 +156,7 @@ class Cursor:
         if not self.alive:
             return iter(())
         if self._results is None:
-            instant = self._instant
+            instant: InstantView | None = self._statements.instant()
             if instant is None and type(self._filter) is PreparedFilter:
                 self._held = held = self._statements.hold()
                 # The snapshot of a cursor on the store; not one of a pin that is limited to some keyspaces.
@@ -248,7 +237,7 @@ class Cursor:
         >>> next(cursor) == next(cursor.clone())
         True
         """
-        other = Cursor(self._statements, self._name, self._filter, self._projection, self._spec, self._instant)
+        other = Cursor(self._statements, self._name, self._filter, self._projection, self._spec)
         other._sort, other._skip, other._limit, other._hint = self._sort, self._skip, self._limit, self._hint
         other._empty = self._empty
         return other

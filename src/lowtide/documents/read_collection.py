@@ -85,11 +85,8 @@ class ReadCollection:
         shape = compile_projection(projection, _spec(filter)) if projection is not None else None
         decode = shape.decode if shape is not None else decode_document
         if key is not None:
-            if type(instant) is EngineTransaction:  # the same as ``find_at``, without calls
-                where = self._where
-                if where is None or where.row_key in instant.writes:
-                    where = self._located(instant)
-                stored = instant.read(where.prefix + key)
+            if type(instant) is EngineTransaction:  # the same as ``find_at``, with fewer calls
+                stored = instant.read(self._place(instant).prefix + key)
                 return decode(stored) if stored is not None else None
             if instant is not None:
                 return find_at(instant, self.name, key, decode)
@@ -112,12 +109,14 @@ class ReadCollection:
             found = self._read(lambda reader: _first(reader, compiled, point, order, count, hint=hinted))
         return shape(found) if shape is not None and found is not None else found
 
-    def _located(self, tx: EngineTransaction) -> Located:
+    def _place(self, tx: EngineTransaction) -> Located:
         """Return where the collection is. The result is cached, unless the transaction itself has changed it: it may
         roll back to a savepoint."""
-        where = located(tx, self.name)
-        if where.row_key not in tx.writes:
-            self._where = where
+        where = self._where
+        if where is None or where.row_key in tx.writes:
+            where = located(tx, self.name)
+            if where.row_key not in tx.writes:
+                self._where = where
         return where
 
     def _read(self, work: Callable[[CollectionReader], _Result]) -> _Result:
@@ -143,7 +142,7 @@ class ReadCollection:
         """
         compiled = prepare_filter(filter)
         shape = compile_projection(projection, filter) if projection is not None else None
-        cursor = Cursor(self._statements, self.name, compiled, shape, filter, self._instant)
+        cursor = Cursor(self._statements, self.name, compiled, shape, filter)
         if sort is not None:
             cursor.sort(sort)
         if skip or limit or hint is not None or type(skip) is not int or type(limit) is not int:

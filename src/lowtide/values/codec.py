@@ -57,6 +57,10 @@ _MOST_PLAIN: Final = 1 << 20
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Matches where a string may begin with $: a MessagePack string header followed by $."""
+_OBJECTS: Final = frozenset((dict,))
+_MOST_NAMES: Final = 4096
+_valid_names: Final[set[str]] = set()
+"""Names of fields that can be stored. Any thread may add to the set or clear it. A missing name only costs time."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -158,6 +162,40 @@ def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]
         if not objects and not arrays:
             return levels
     return None
+
+
+def are_shallow(values: Collection[Any]) -> bool:
+    """Whether MessagePack encodes the values as they are, unless one is too large: plain values other than floats, and
+    objects and arrays of these, and arrays of such objects. The names in the objects are checked."""
+    names: set[Any] = set()
+    for value in values:
+        kind = type(value)
+        if kind is list:
+            kinds = set(map(type, value))
+            if kinds == _OBJECTS:
+                if not _WHOLE.issuperset(map(type, chain.from_iterable(map(dict.values, value)))):
+                    return False
+                names.update(*value)
+            elif not kinds <= _WHOLE:
+                return False
+        elif kind is dict:
+            if not _WHOLE.issuperset(map(type, value.values())):
+                return False
+            names.update(value)
+        elif kind not in _WHOLE:
+            return False
+    return names <= _valid_names or _are_valid(names)
+
+
+def _are_valid(names: set[Any]) -> bool:
+    # A name of a subclass of str is encoded as its text, so it does not matter if one equals a known name.
+    if not _NAMES.issuperset(map(type, names)) or any(name.startswith("$") for name in names):
+        return False
+    if len(_valid_names) + len(names) > _MOST_NAMES:
+        _valid_names.clear()
+    if len(names) <= _MOST_NAMES:
+        _valid_names.update(names)
+    return True
 
 
 def _is_flat(values: Collection[Any]) -> bool:

@@ -108,6 +108,9 @@ def _string(value: str) -> bytes:
 
 
 def _integer(value: int) -> bytes:
+    known = _SMALL.get(value)
+    if known is not None:
+        return known
     if 0 < value <= _EXACT:
         return b"\x20" + _double(-value) + b"\x01"
     return _float(float(value)) if -_EXACT <= value <= 0 else _decimal(Decimal(value))
@@ -159,6 +162,10 @@ def _boolean(value: bool) -> bytes:
 def _datetime(value: datetime) -> bytes:
     return b"\x90" + _word(microseconds(value) + _TOP)
 
+
+_SMALL: Final[dict[int, bytes]] = {}
+_SMALL.update((value, _integer(value)) for value in range(1024))
+"""The keys of small numbers, which are common."""
 
 ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda _: b"\x10",

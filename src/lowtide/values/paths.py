@@ -147,11 +147,15 @@ def distinct_values(documents: Iterable[Document], steps: tuple[Step, ...]) -> l
     name = steps[0][0]
     if len(steps) == 1:
         values = (each[name] for each in documents if name in each)
+    elif len(steps) == 2 and steps[1][1] < 0:
+        values = chain.from_iterable(_below(each.get(name), steps[1][0]) for each in documents)
     else:
         values = chain.from_iterable(values_of(each, steps, expand=False) for each in documents)
     found: dict[Any, Any] = {}
     while batch := list(islice(values, _BATCH)):
         kinds = set(map(type, batch))
+        if not found and len(batch) < _BATCH and len(kinds) == 1 and kinds <= PLAIN:
+            return list(dict.fromkeys(batch))
         for value in dict.fromkeys(batch) if len(kinds) == 1 and kinds <= PLAIN else batch:
             if type(value) is list:
                 for one in value:
@@ -159,6 +163,13 @@ def distinct_values(documents: Iterable[Document], steps: tuple[Step, ...]) -> l
             elif value is not MISSING:
                 found.setdefault(place(value), value)
     return list(found.values())
+
+
+def _below(value: Any, name: str) -> list[Any]:
+    """Return the values of a field in an object, or in the objects of an array."""
+    if type(value) is list:
+        return [each[name] for each in value if type(each) is dict and name in each]
+    return [value[name]] if type(value) is dict and name in value else []
 
 
 def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from lowtide.values.paths import MISSING, distinct_values, places_of, steps_of, value_at, values_at, values_of
-from lowtide.values.values import Document
+from lowtide.values.values import Document, place
 from tests.unit.values.strategies import documents, paths
 
 CASES: list[tuple[Document, str, list[Any]]] = [
@@ -103,3 +104,15 @@ def test_distinct_values_of_one_field_and_of_objects_in_arrays() -> None:
     assert distinct_values([{"a": 2}, {"b": 3}, {"a": [1, 2]}, {"a": 1}], steps_of("a")) == [2, 1]
     inside: list[Document] = [{"a": [{"b": 1}, {"b": [2, 1]}, {}, 4]}, {"a": [[{"b": 9}]]}, {"a": {"b": 3}}]
     assert distinct_values(inside, steps_of("a.b")) == [1, 2, 3]
+
+
+@given(st.lists(documents, max_size=4), paths)
+def test_distinct_values_are_those_of_the_path_each_once(several: list[Document], path: str) -> None:
+    steps = steps_of(path)
+    expected: dict[Any, Any] = {}
+    for document in several:
+        for value in values_of(document, steps, expand=False):
+            for one in value if type(value) is list else [value]:
+                if one is not MISSING:
+                    expected.setdefault(place(one), one)
+    assert list(map(repr, distinct_values(several, steps))) == list(map(repr, expected.values()))

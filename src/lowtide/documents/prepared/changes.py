@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -45,6 +45,14 @@ def rewrite_at(
         return _NO_CHANGE
     view.apply_one(full_key, encoded, where.row_key, stored)
     return _CHANGED
+
+
+def rewrite_known(view: WritableView, where: Located, key: bytes, update: Mapping[str, Any]) -> UpdateResult | None:
+    """The same as ``rewrite_at``, if the update has the shape of the last one that changed a document of the collection
+    in this way. None if it has not."""
+    shape: UpdateShape | None = where.row.recent.rewritten
+    values = shape.bind(update) if shape is not None and type(update) is dict else None
+    return rewrite_at(view, where, key, shape, values) if shape is not None and values is not None else None
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:

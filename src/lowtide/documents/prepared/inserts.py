@@ -20,7 +20,7 @@ from lowtide.documents.prepared.statements import WritableView, entries_of, loca
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
 from lowtide.errors import DuplicateKeyError
-from lowtide.values.codec import MAX_DOCUMENT, encode_plain
+from lowtide.values.codec import MAX_DOCUMENT, are_shallow, encode_plain
 from lowtide.values.ids import ID_TYPES, MAX_ID, id_keys
 from lowtide.values.ordering import ENCODERS, INVERSE, encode, encode_column
 from lowtide.values.values import Document
@@ -76,7 +76,7 @@ def prepare_one(document: Any) -> Prepared:
     if names in _known_names:
         values = document.values()
         if _WHOLE.issuperset(map(type, values)) or (
-            _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
+            are_shallow(values) or (_FLAT.issuperset(map(type, values)) and not any(map(ne, values, values)))
         ):
             value = document["_id"]
             try:

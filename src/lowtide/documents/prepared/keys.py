@@ -12,6 +12,7 @@ For an index on ``a`` ascending and ``b`` descending, the function is:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -50,8 +51,12 @@ def entries_function(indexes: tuple[tuple[str, tuple[tuple[str, int], ...]], ...
     fields = {path: f"a{place}" for place, path in enumerate({path: None for _, keys in indexes for path, _ in keys})}
     lines = [f"{local} = document.get({literal(path)})" for path, local in fields.items()]
     lines.append(f"if {' or '.join(f'type({local}) not in plain' for local in fields.values())}: return None")
+    used = Counter(each for _, keys in indexes for each in keys)
+    shared = {each: f"e{place}" for place, each in enumerate(used) if used[each] > 1}
+    lines += [f"{part} = {encoded_parts([(fields[path], turn)])}" for (path, turn), part in shared.items()]
     for place, (_, keys) in enumerate(indexes):
-        lines.append(f"k{place} = {encoded_parts([(fields[path], direction) for path, direction in keys])}")
+        parts = [shared.get((path, turn)) or encoded_parts([(fields[path], turn)]) for path, turn in keys]
+        lines.append(f"k{place} = {' + '.join(parts)}")
     places = range(len(indexes))
     lines.append(f"if {' or '.join(f'len(k{place}) > most' for place in places)}: return None")
     made = ", ".join(f"prefix_of({literal(indexes[place][0])}) + k{place} + key: value" for place in places)

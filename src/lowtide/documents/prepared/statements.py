@@ -133,16 +133,16 @@ def located(view: InstantView, name: str) -> Located:
     catalog = engine.catalog
     prefixes: dict[str, bytes] = catalog.prefixes
     places: dict[str, tuple[Located, bytes | None]] = engine.caches.get(Located, _NO_PLACES)
-    if name in places:
-        found, encoded = places[name]
-        row_key = found.row_key
+    place = places.get(name)
+    if place is not None:
+        found, encoded = place
+        row, row_key, documents = found
         # A joined process may have been given another prefix since.
-        if prefixes.get(found.row.keyspace) == found.prefix and row_key.startswith(prefixes.get(CATALOG, NOWHERE)):
-            stored = view.read(row_key)
-            if stored == encoded:
-                if type(view) is EngineTransaction and row_key not in view.writes:
-                    view.memo[name] = found
-                return found
+        same = prefixes.get(row.keyspace) == documents and row_key.startswith(prefixes.get(CATALOG, NOWHERE))
+        if same and view.read(row_key) == encoded:
+            if type(view) is EngineTransaction and row_key not in view.writes:
+                view.memo[name] = found
+            return found
     prefix = catalog.prefix_of(CATALOG)
     row_key = prefix + name.encode()
     stored = view.read(row_key)
