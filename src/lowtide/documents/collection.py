@@ -285,7 +285,7 @@ class Collection(ReadCollection):
         hint: Hint | None,
         replacing: bool = False,
     ) -> Document | None:
-        if not isinstance(return_document, ReturnDocument | bool):
+        if not isinstance(return_document, ReturnDocument) and type(return_document) is not bool:
             wrong = shown(return_document)
             raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
         shape = compile_projection(projection, filter)

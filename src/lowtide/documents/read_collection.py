@@ -396,4 +396,4 @@ def compiled_sort(sort: SortSpec | None) -> Sort | None:
 
 def _spec(filter: Any) -> FilterSpec:
     """Return the filter of ``find_one``: one that is not a dict is an ``_id``."""
-    return filter if filter is None or isinstance(filter, Mapping) else {"_id": filter}
+    return filter if type(filter) is dict or filter is None or isinstance(filter, Mapping) else {"_id": filter}

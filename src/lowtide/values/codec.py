@@ -106,7 +106,9 @@ def encode_changed(document: dict[str, Any]) -> bytes:
 def encode_flat(document: dict[str, Any]) -> bytes | None:
     """The same as ``encode_changed`` if all values are plain, neither objects nor arrays; else None."""
     values = document.values()
-    if _WHOLE.issuperset(map(type, values)) or _is_flat(values):  # the usual case without a call
+    if _WHOLE.issuperset(map(type, values)) or (
+        _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
+    ):  # as in ``_is_flat``, without a call
         try:
             encoded = _encode(document)
         except (UnicodeEncodeError, OverflowError):

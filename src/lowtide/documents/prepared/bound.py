@@ -173,11 +173,8 @@ class PreparedUpdate(msgspec.Struct):
     timed: ClassVar[bool] = False
     shape: UpdateShape
     values: Sequence[Any]
+    fields: frozenset[str]
     update: Mapping[str, Any]
-
-    @property
-    def fields(self) -> frozenset[str]:
-        return self.shape.fields
 
     def apply(
         self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None

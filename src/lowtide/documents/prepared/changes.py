@@ -26,6 +26,7 @@ _EPOCH = moment(0.0)
 
 Updated = tuple[UpdateResult, Document | None, Document | None]
 """The result of an update and, if requested, its last document before and after the update."""
+_NONE: Updated = (_NO_MATCH, None, None)
 
 
 def rewrite_at(
@@ -58,27 +59,35 @@ def rewrite_known(view: WritableView, where: Located, key: bytes, update: Mappin
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:
     """Update the document with this key. If ``returned``, also returns the document before and after the update;
     otherwise it need not be decoded."""
-    row, row_key, prefix = where = located(view, name)
-    if not returned and type(change) is PreparedUpdate:
-        shape = change.shape
-        if shape.rewrite is not None and row.is_plain_for(shape.fields):
-            row.recent.rewritten = shape
-            done = rewrite_at(view, where, key, shape, change.values)
-            if done is not None:
-                return done, None, None
-    full_key = prefix + key
+    where = located(view, name)
+    full_key = where.prefix + key
     stored = view.read(full_key)
-    if stored is None:
-        return _NO_MATCH, None, None
+    return _update_stored(view, where, name, full_key, stored, change, returned) if stored is not None else _NONE
+
+
+def _update_stored(
+    view: WritableView, where: Located, name: str, full_key: bytes, stored: bytes, change: AnyUpdate, returned: bool
+) -> Updated:
+    """Update a document that was found; see ``update_at``."""
+    row, row_key, prefix = where
+    fields = change.fields
+    is_plain = fields is not None and row.is_plain_for(fields)
+    if is_plain and not returned and type(change) is PreparedUpdate and (rewrite := change.shape.rewrite) is not None:
+        row.recent.rewritten = change.shape
+        encoded = rewrite(stored, change.values)
+        if encoded is not None:
+            if encoded == stored:
+                return _NO_CHANGE, None, None
+            view.apply_one(full_key, encoded, row_key, stored)
+            return _CHANGED, None, None
     document = decode_document(stored)
     new, encoded = _changed(document, stored, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
-    fields = change.fields
-    if fields is not None and row.is_plain_for(fields):
+    if is_plain:
         view.apply_one(full_key, encoded, row_key, stored)
         return _CHANGED, document, new
-    prefix_of = view.engine.catalog.prefix_of
+    prefix_of, key = view.engine.catalog.prefix_of, full_key[len(prefix) :]
     writes: Writes = {full_key: encoded}
     before: Writes = {full_key: stored}
     if fields is not None and _reindex(
@@ -229,6 +238,9 @@ def update_by_filter(
     statements: Statements, name: str, selection: Selection, change: AnyUpdate, returned: bool
 ) -> Updated | None:
     """Run ``update_selected`` as a statement; see ``at_once``."""
+    tx = statements.writable()
+    if tx is not None:
+        return update_selected(tx, name, selection, change, returned)
     if selection.many and isinstance(statements, AutocommitStatements):  # it scans, which needs a snapshot
         return statements.transact(lambda tx, _: update_selected(tx, name, selection, change, returned))
     work = partial(update_selected, returned=returned)
@@ -241,8 +253,11 @@ def update_selected(view: WritableView, name: str, selection: Selection, change:
     if type(filter) is PreparedFilter:
         where = located(view, name)
         found = few_of(view, where, filter, sort.keys if sort is not None else (), 0 if selection.many else 1)
-        if found is not None:
+        if found is not None and selection.many:
             return update_few(view, where, name, found, change, returned=returned)
+        if found is not None:
+            full_keys, stored, _ = found
+            return _update_stored(view, where, name, full_keys[0], stored[0], change, returned) if stored else _NONE
     batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
     done = update(batch, selection, change, None)
     batch.apply()

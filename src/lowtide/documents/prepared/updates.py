@@ -62,7 +62,7 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         for value in values:
             if value != value:
                 return compile_update(update)
-    return PreparedUpdate(shape, values, update)
+    return PreparedUpdate(shape, values, shape.fields, update)
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
