@@ -26,6 +26,30 @@ MUTANTS = [
         (_SPLICES + "test_bytes_that_look_like_the_field_and_overlap_it_are_left_alone",),
     ),
     Mutant(
+        "fields are added in the order of the last update",
+        "A document gets new fields in another order than the update names them.",
+        "documents/prepared/splices.py",
+        (("    if len(changes) > 1:  #", "    if len(changes) > 9:  #"),),
+        (_SPLICES + "test_fields_that_a_document_lacks_are_added_in_the_order_of_the_update",),
+    ),
+    Mutant(
+        "an update is recognized by its fields alone",
+        "A value of another type is taken for a plain one, and stored without a check.",
+        "documents/prepared/binding.py",
+        (('same = [f"type(v{place}) is k{place}" for place', 'same = [f"v{place} is not k{place}" for place'),),
+        (
+            "tests/unit/documents/prepared/test_updates.py::test_an_update_of_another_shape_is_not_bound[other3]",
+            "tests/unit/documents/prepared/test_updates.py::test_an_update_of_another_shape_is_not_bound[other4]",
+        ),
+    ),
+    Mutant(
+        "a find keeps the list of ids that it was given",
+        "A list that is changed before the cursor is read changes what it finds.",
+        "documents/prepared/binding.py",
+        (("    return tuple(given)\n", "    return given  # type: ignore[return-value]\n"),),
+        ("tests/unit/documents/prepared/test_lookups.py::test_other_values_than_ids_are_not_bound",),
+    ),
+    Mutant(
         "a writer relies on no indexes",
         "A transaction that wrote before an index was announced commits documents without entries.",
         "documents/write_batch.py",

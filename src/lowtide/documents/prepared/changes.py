@@ -62,11 +62,13 @@ def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, retu
     where = located(view, name)
     full_key = where.prefix + key
     stored = view.read(full_key)
-    return _update_stored(view, where, name, full_key, stored, change, returned) if stored is not None else _NONE
+    if stored is None:
+        return _NONE
+    return _update_stored(view, where, name, full_key, stored=stored, change=change, returned=returned)
 
 
 def _update_stored(
-    view: WritableView, where: Located, name: str, full_key: bytes, stored: bytes, change: AnyUpdate, returned: bool
+    view: WritableView, where: Located, name: str, full_key: bytes, *, stored: bytes, change: AnyUpdate, returned: bool
 ) -> Updated:
     """Update a document that was found; see ``update_at``."""
     row, row_key, prefix = where
@@ -256,8 +258,10 @@ def update_selected(view: WritableView, name: str, selection: Selection, change:
         if found is not None and selection.many:
             return update_few(view, where, name, found, change, returned=returned)
         if found is not None:
-            full_keys, stored, _ = found
-            return _update_stored(view, where, name, full_keys[0], stored[0], change, returned) if stored else _NONE
+            if not found.stored:
+                return _NONE
+            full_key, stored = found.full_keys[0], found.stored[0]
+            return _update_stored(view, where, name, full_key, stored=stored, change=change, returned=returned)
     batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
     done = update(batch, selection, change, None)
     batch.apply()

@@ -104,6 +104,7 @@ def test_fields_that_a_document_lacks_are_added_in_the_order_of_the_update(open_
     with store.transaction() as tx:
         for number, order in enumerate(names):
             tx["rows"].update_one({"_id": number}, {"$set": dict.fromkeys(order, 1)})
+        for number, order in enumerate(names):
             tx["rows"].update_one({"_id": number + 4}, {"$inc": {order[0]: 1}, "$set": dict.fromkeys(order[1:], 1)})
     assert [tuple(rows.find_one({"_id": number}) or ())[1:] for number in range(3)] == names
     assert [tuple(rows.find_one({"_id": number + 4}) or ())[1:] for number in range(3)] == names
