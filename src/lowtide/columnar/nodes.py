@@ -64,7 +64,7 @@ def _set_aside(node: Node, values: list[Any], heads: range, wide: bytes, misfits
 class Object:
     """A column of objects: a struct with a node for each of the ``declared`` fields.
 
-    A strict one refuses other fields, unless ``every`` is false.
+    A strict one refuses other fields. It is strict with a shape, unless ``every`` is false.
     """
 
     def __init__(self, found: Any, path: str, shape: Shape | None, *, every: bool = True) -> None:
@@ -80,7 +80,7 @@ class Object:
             for each in self.declared
         ]
         self._names = {f"f{index}": each.name for index, each in enumerate(self.declared)}
-        self._strict = shape is not None and every
+        self.strict = shape is not None and every
         self._tighten()
 
     def _tighten(self) -> None:
@@ -89,7 +89,7 @@ class Object:
             (name, Raw if each.loose else each.annotation, None)
             for name, each in zip(self._names, self.nodes, strict=True)
         ]
-        self._row = self._struct(columns, self._strict)
+        self._row = self._struct(columns, self.strict)
         self._empty = self._row()
         self.annotation = self._row | None
         self._decode_rows = decoder_of(self.annotation)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lowtide.columnar import uniform
 from lowtide.columnar.columns import Columns, Mode
+from lowtide.columnar.inference import Fields
 from lowtide.columnar.nodes import Object
 from lowtide.columnar.uniform import Uniform
 from lowtide.values.codec import encode_document
@@ -30,6 +31,17 @@ SCHEMA = pa.schema(
         ("exact", pa.decimal128(10, 2)),
     ]
 )
+PLACE = pa.struct([("x", pa.int64()), ("y", pa.string()), ("to", pa.struct([("z", pa.float64())]))])
+NESTED = pa.schema(
+    [
+        ("_id", pa.int64()),
+        ("place", PLACE),
+        ("tags", pa.list_(pa.string())),
+        ("lines", pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())]))),
+        ("at", pa.large_list(pa.timestamp("us", "UTC"))),
+        ("last", pa.int64()),
+    ]
+)
 LENGTHS = (0, 1, 31, 32, 255, 256, 65_535, 65_536)
 SIZES = (0, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**63 - 1)
 NUMBERS = [*SIZES, *(-each for each in SIZES), -32, -33, -(2**63)]
@@ -41,6 +53,26 @@ FIELDS = {
     "at": st.datetimes(EARLY, LATE) | st.datetimes(EARLY, LATE, timezones=ZONES),
     "raw": st.binary(max_size=40),
     "exact": st.decimals(-1000, 1000, places=2) | st.integers(-1000, 1000),
+}
+
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+
+
+def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with these fields, in this order."""
+    return st.tuples(*fields.values()).map(lambda values: dict(zip(fields, values, strict=True)))
+
+
+OBJECTS: dict[str, st.SearchStrategy[Any]] = {
+    "_id": INTEGERS,
+    "place": objects(
+        x=st.none() | INTEGERS, y=st.none() | st.text(max_size=40), to=objects(z=st.floats(allow_nan=False))
+    ),
+    "tags": st.lists(st.none() | st.text(max_size=40), max_size=16),
+    "lines": st.lists(objects(sku=st.none() | st.text(max_size=3), n=st.none() | INTEGERS), max_size=4),
+    "at": st.lists(st.none() | st.datetimes(EARLY, LATE), max_size=3),
+    "last": st.none() | INTEGERS,
 }
 
 
@@ -67,6 +99,11 @@ def general(schema: pa.Schema, documents: list[dict[str, Any]]) -> pa.RecordBatc
         return Columns(schema).batch(list(map(encode_document, documents)))
 
 
+def same(one: pa.RecordBatch | None, other: pa.RecordBatch) -> bool:
+    """Whether two batches are equal, and NaN is equal to itself."""
+    return one is not None and one.schema == other.schema and repr(one.to_pylist()) == repr(other.to_pylist())
+
+
 def column(found: pa.DataType, *values: Any) -> list[Any] | None:
     """The column of these values of ``v``, which has a neighbour on each side."""
     batch = quick(pa.schema([("v", found)]), [{"_id": 1, "v": each, "w": "x"} for each in values])
@@ -84,6 +121,74 @@ def test_documents_that_lack_fields_come_out_as_by_the_general_way_or_not(
     documents: list[dict[str, Any]],
 ) -> None:
     assert quick(SCHEMA, documents) in (None, general(SCHEMA, documents))
+
+
+@given(st.lists(objects(**OBJECTS), min_size=1))
+def test_objects_and_arrays_come_out_as_by_the_general_way(documents: list[dict[str, Any]]) -> None:
+    batch = quick(NESTED, documents)
+    assert same(batch, general(NESTED, documents))
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional={name: st.none() | each for name, each in OBJECTS.items()})))
+def test_objects_and_arrays_that_are_null_or_missing_come_out_as_by_the_general_way_or_not(
+    documents: list[dict[str, Any]],
+) -> None:
+    found = quick(NESTED, documents)
+    assert found is None or same(found, general(NESTED, documents))
+
+
+@given(st.lists(objects(_id=INTEGERS, v=st.none() | VALUES), min_size=1, max_size=6))
+def test_any_values_come_out_as_by_the_general_way_or_not(documents: list[dict[str, Any]]) -> None:
+    """Strict columns, which refuse what they have no column for."""
+    fields = Fields()
+    fields.add(documents[:3])
+    schema, stored = fields.schema(), list(map(encode_document, documents))
+    root = Object(pa.struct(list(schema)), "", fields.shape())
+    arrays = Uniform(root.declared, root.nodes, every=True).columns(stored)
+    if arrays is not None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(uniform, "LEAST", 1 << 30)
+            whole = Columns(schema, fields=fields).batch(stored)
+        assert same(pa.RecordBatch.from_arrays(arrays, schema=schema), whole)
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 300, 65_535, 65_536])
+def test_arrays_of_every_form(length: int) -> None:
+    row = [1] * length
+    assert column(pa.list_(pa.int64()), *([row] * 16), []) == [*([row] * 16), []]
+
+
+def test_one_long_array_is_left_to_the_general_way() -> None:
+    assert column(pa.list_(pa.int64()), [1] * 16, [1]) is not None
+    assert column(pa.list_(pa.int64()), [1] * 17, [1]) is None
+
+
+def test_of_arrays_those_with_unlike_objects_are_left_to_the_general_way() -> None:
+    found = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64())]))
+    rows: list[Any] = [[], [{"a": 1}, {"a": 2}], [{"a": 3}]]
+    assert column(found, *rows) == [[], [{"a": 1, "b": None}, {"a": 2, "b": None}], [{"a": 3, "b": None}]]
+    for odd in ([{"a": 1}, {"b": 1}], [{"a": 1}, 2], [2, {"a": 1}], [{"a": {"c": 1}}], [{"a": [1]}], [[1]]):
+        assert column(found, *rows, odd) is None, odd
+    assert column(pa.list_(pa.int64()), [1], [1, {}]) is None
+    assert column(pa.list_(pa.list_(pa.int64())), [[1]]) is None
+
+
+def test_objects_where_another_kind_is_declared_are_left_to_the_general_way() -> None:
+    place, many = pa.struct([("x", pa.int64())]), pa.list_(pa.int64())
+    assert column(place, {"x": 1}, None, {"x": 2}) == [{"x": 1}, None, {"x": 2}]
+    assert column(many, [1], None, [2]) == [[1], None, [2]]
+    for found, values in (
+        (place, ([1], 1, {}, {"x": "x"})),
+        (many, ({"x": 1}, 1, ["x"])),
+        (pa.string(), ({"x": 1}, [1])),
+    ):
+        for value in values:
+            assert column(found, value) is None, (found, value)
+    assert column(pa.map_(pa.string(), pa.int64()), {"x": 1}) is None
+    strict = pa.list_(pa.field("item", pa.int64(), nullable=False))
+    assert column(strict, [1, 2]) == [[1, 2]]
+    assert column(strict, [1, None]) is None
+    assert column(pa.struct([pa.field("x", pa.int64(), nullable=False)]), {"x": None}) is None
 
 
 @given(st.lists(st.sampled_from(["_id", "name", "price"]), max_size=3, unique=True), st.lists(VALUES, max_size=5))
@@ -220,6 +325,18 @@ def test_damaged_documents_are_left_to_the_general_way() -> None:
         assert Uniform(root.declared, root.nodes, every=False).columns([good, damaged]) is None, damaged
     for cut in range(1, 5):
         assert Uniform(root.declared, root.nodes, every=False).columns([good, good[: 7 - cut], good]) is None, cut
+
+
+def test_damaged_arrays_are_left_to_the_general_way() -> None:
+    root = Object(pa.struct([("a", pa.list_(pa.int64()))]), "", None)
+    good = encode_document({"a": [1, 2]})
+    assert Uniform(root.declared, root.nodes, every=False).columns([good, good]) is not None
+    for damaged in (
+        good[:-1],
+        good[:-2],
+        *(good[:3] + each for each in (b"\xdd\xff\xff\xff\xff", b"\xdc\x00", b"\x9f")),
+    ):
+        assert Uniform(root.declared, root.nodes, every=False).columns([good, damaged]) is None, damaged
 
 
 def test_after_letting_go_it_tries_again_later_and_later() -> None:
