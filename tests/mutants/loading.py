@@ -125,6 +125,15 @@ MUTANTS = [
         ("tests/unit/sharing/loading/test_direct.py::test_another_process_sees_the_load_at_its_swap_and_not_before",),
     ),
     Mutant(
+        "a block of inserts is overwritten",
+        "What another changes during a load replaces the row of all documents that share it, which are no longer shown.",
+        "sharing/loading/beside.py",
+        (("            rows = self._split_blocks(writing, rows) | rows\n", "            pass\n"),),
+        (
+            "tests/unit/sharing/loading/test_direct.py::test_what_others_change_during_a_load_is_shown_in_its_place_among_what_it_inserts",
+        ),
+    ),
+    Mutant(
         "a keyspace is emptied under its readers",
         "The difference of a load is removed from the base while a snapshot or a pin may read it.",
         "engine/garbage/emptying.py",

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, Former, row_key, row_of
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine import Commit, Engine, EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
+from lowtide.engine import Commit, Engine, EngineSnapshot, PrefixOf, ReadView
 from lowtide.errors import ChangesLost, UsageError
-from lowtide.feed.differences import Difference, Swap, decode_difference
+from lowtide.feed.differences import Difference, Swap, read_differences
 from lowtide.feed.feed import Feed
 
 Newest = Callable[[bytes], bytes | None]
@@ -130,9 +130,7 @@ def difference_at(
     former = CollectionReader(reading, prefix_of, swap.name).row.former
     if all(each.ts != swap.ts for each in former):
         raise ChangesLost(swap.ts - 1, swap.ts + 1)
-    prefix = prefix_of(swap.changes)
-    end = after_prefix(prefix) if high is None else prefix + high
-    return ((key, decode_difference(row)) for key, row in reading.scan(Range(prefix + low, end)))
+    return read_differences(reading.scan, prefix_of(swap.changes), low, high)
 
 
 def replaced(collection: str, commit: int) -> UsageError:

@@ -4,17 +4,25 @@ A bulk load changes any number of documents in one commit by renaming a keyspace
 changes. The load writes them to a keyspace of their own beforehand. It has a row for each affected key: the value after
 the commit, and whether the key had the same value, another one or none before. The commit names that keyspace. No
 transaction writes there afterwards, and it is emptied when the log no longer has the commit.
+
+A load that writes straight to the base inserts most documents where there were none. Such keys that follow each other
+share a row, a *block*, under the first of them. A block has a row's cost for many keys. No other row has a key between
+the first and the last one of a block.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from lowtide.engine import Commit
+from lowtide.engine import Commit, Range, after_prefix
 from lowtide.feed.change import Change, Kind
+
+Scan = Callable[[Range], Iterable[tuple[bytes, bytes]]]
+"""Reads the entries of a range of full keys. It yields keys without the prefix of their keyspace."""
 
 ABSENT: Final = 0
 OTHER: Final = 1
@@ -46,22 +54,78 @@ encode_difference: Final = msgspec.msgpack.Encoder().encode
 decode_difference: Final = msgspec.msgpack.Decoder(Difference).decode
 
 
-def encode_inserted(values: Iterable[bytes]) -> list[bytes]:
-    """The differences of new documents. The same as ``encode_difference(Difference(value))`` for each value, but faster
-    for most values: only the length and the value differ.
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """Documents that a load inserted: ascending keys, and their values."""
 
-    >>> encode_inserted([b"abc"]) == [encode_difference(Difference(b"abc"))]
-    True
+    keys: list[bytes]
+    values: list[bytes]
+
+
+_BLOCK_KEYS: Final = 128
+_BLOCK_BYTES: Final = 32 << 10
+"""The number of keys in a block, or fewer if these have about as many bytes."""
+_BLOCK_HEAD: Final = 0x82
+"""The first byte of a block, a map. A difference of one key is an array."""
+_STEP_BYTES: Final = 4 << 20
+"""The approximate number of bytes after which a reader starts a new scan. A scan reads more and more rows at once."""
+_decode_block: Final = msgspec.msgpack.Decoder(Block).decode
+
+
+def encode_blocks(keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The rows for inserted documents, of which at least one is given. Returns their keys and values.
+
+    >>> encode_blocks([b"a", b"b"], [b"1", b"2"])[0]
+    [b'a']
     """
-    return [
-        _SHORT[size] + value + _REST if (size := len(value)) < _LONG else encode_difference(Difference(value))
-        for value in values
+    size = sum(map(len, values)) // len(values) + 1
+    step = max(1, min(_BLOCK_KEYS, _BLOCK_BYTES // size))
+    rows = [
+        encode_difference(Block(keys[start : start + step], values[start : start + step]))
+        for start in range(0, len(keys), step)
     ]
+    return keys[::step], rows
 
 
-_LONG: Final = 256
-_REST: Final = encode_difference(Difference(None))[2:]
-_SHORT: Final = tuple(bytes((0x94, 0xC4, size)) for size in range(_LONG))
+def block_in(row: bytes) -> Block | None:
+    """The block in a row; None if the row is the difference of one key."""
+    return _decode_block(row) if row[0] == _BLOCK_HEAD else None
+
+
+def block_around(scan: Scan, prefix: bytes, key: bytes) -> Block | None:
+    """The block whose first key is at most ``key``, and whose last key is at least that; None if there is none."""
+    for _, row in scan(Range(prefix, prefix + key + b"\x00", reverse=True, first=1)):
+        block = block_in(row)
+        return block if block is not None and key <= block.keys[-1] else None
+    return None
+
+
+def read_differences(
+    scan: Scan, prefix: bytes, low: bytes = b"", high: bytes | None = None
+) -> Iterator[tuple[bytes, Difference]]:
+    """Yield the differences for ``low <= key < high``, in order. A ``high`` of None is the end."""
+    if low and (block := block_around(scan, prefix, low)) is not None:
+        yield from _inserted(block, low, high)
+        low = block.keys[-1] + b"\x00"
+    rest: Range | None = Range(prefix + low, after_prefix(prefix) if high is None else prefix + high)
+    while rest is not None:
+        size, begun, rest = 0, rest, None
+        for key, row in scan(begun):
+            block = block_in(row)
+            if block is None:
+                yield key, decode_difference(row)
+            else:
+                yield from _inserted(block, low, high)
+            size += len(row)
+            if size > _STEP_BYTES:
+                rest = begun.beyond(prefix + key)
+                break
+
+
+def _inserted(block: Block, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Difference]]:
+    keys = block.keys
+    end = len(keys) if high is None else bisect_left(keys, high)
+    for place in range(bisect_left(keys, low), end):
+        yield keys[place], Difference(block.values[place])
 
 
 def difference(before: bytes | None, value: bytes | None, images: bool) -> Difference:

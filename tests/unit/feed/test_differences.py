@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowtide.engine import Range
+from lowtide.feed import differences
 from lowtide.feed.change import Kind
 from lowtide.feed.differences import (
     Difference,
@@ -11,7 +17,9 @@ from lowtide.feed.differences import (
     changes_of,
     decode_difference,
     difference,
+    encode_blocks,
     encode_difference,
+    read_differences,
 )
 from lowtide.feed.feed import without_images
 from lowtide.feed.ranges import ChangeRows, Preimages, add_difference
@@ -76,3 +84,35 @@ def test_its_rows_have_the_values_before_that_are_asked_for(
         add_difference(rows, SWAP, key, each, preimages)
     assert list(zip(rows.kinds, rows.values, strict=True)) == kinds
     assert set(rows.commits) == {7}
+
+
+KEYS = st.binary(max_size=2)
+
+
+@given(
+    st.lists(st.sets(KEYS, min_size=1), max_size=3),
+    KEYS,
+    st.none() | KEYS,
+    st.sampled_from([1, 3, 128]),
+    st.integers(0, 9),
+)
+def test_any_range_of_keys_is_read_wherever_blocks_begin(
+    parts: list[set[bytes]], low: bytes, high: bytes | None, most: int, alone: int
+) -> None:
+    """Keys in blocks of up to ``most``, but for some, which have rows of their own."""
+    prefix, rows, keys = b"\x00\x00\x00\x07", dict[bytes, bytes](), sorted({key for part in parts for key in part})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(differences, "_BLOCK_KEYS", most)
+        patch.setattr(differences, "_STEP_BYTES", 20)
+        rows.update((key, encode_difference(Difference(b"v" + key))) for key in keys[:alone])
+        for part in (keys[alone : alone + 2], keys[alone + 2 :]):
+            if part:
+                rows.update(zip(*encode_blocks(part, [b"v" + key for key in part]), strict=True))
+
+        def scan(wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+            for key in sorted(rows, reverse=wanted.reverse):
+                if wanted.covers(prefix + key):
+                    yield key, rows[key]
+
+        found = list(read_differences(scan, prefix, low, high))
+    assert found == [(key, Difference(b"v" + key)) for key in keys if low <= key and (high is None or key < high)]

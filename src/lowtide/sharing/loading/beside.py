@@ -15,9 +15,17 @@ from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import Writes
-from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
+from lowtide.feed.differences import (
+    Difference,
+    block_around,
+    decode_difference,
+    difference,
+    encode_difference,
+    read_differences,
+)
 from lowtide.sharing.loading.apply import duplicate, insert_new, twice
 from lowtide.sharing.loading.job import Counts, Job
+from lowtide.sharing.loading.runs import Batch
 from lowtide.sharing.loading.staged_changes import StagedChange, decode_change, take_latest
 from lowtide.values.codec import decode_document
 
@@ -36,10 +44,13 @@ class Beside:
         self.row = row
         """The collection's row, as it will be after the load."""
         self.changes = f"{row.keyspace}~changes"
+        self.has_blocks = False
+        """Whether several keys may share a row of the difference."""
 
     @property
     def keyspaces(self) -> tuple[str, ...]:
-        return (*self.row.keyspaces[1:], self.changes)
+        """The names, in the order in which they get their prefixes. The difference is first; see ``direct``."""
+        return (self.changes, *self.row.keyspaces[1:])
 
     def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
         """Write staged documents, or record the keys of those to delete. The old values are not known yet."""
@@ -57,13 +68,13 @@ class Beside:
         self._note(writing, zip(keys, map(Difference, documents), strict=True), fresh=True)
         return self._taken(unit), Counts(inserted=len(keys))
 
-    def filled(self, writing: WriteView, staged: dict[bytes, bytes], kept: dict[bytes, bytes]) -> CatalogRow:
+    def filled(self, writing: WriteView, staged: Batch, kept: Batch) -> CatalogRow:
         """Write staged documents, and documents of the collection that stay. The new generation has none of them
         yet."""
-        for documents, checked in ((staged, True), (kept, False)):
-            if documents:
+        for (keys, documents), checked in ((staged, True), (kept, False)):
+            if keys:
                 unit = self._unit(writing, checked=checked)
-                insert_new(unit, list(documents), list(documents.values()))
+                insert_new(unit, keys, documents)
                 self.row = self._taken(unit)
         return self.row
 
@@ -177,15 +188,30 @@ class Beside:
         """Record what the load does to documents, each of which occurs once; ``fresh`` if none has a record yet."""
         prefix = self._prefix_of(self.changes)
         rows: Writes = {prefix + key: encode_difference(each) for key, each in found}
+        if self.has_blocks:
+            rows = self._split_blocks(writing, rows) | rows
         if rows:
             writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
+
+    def _split_blocks(self, writing: WriteView, rows: Writes) -> Writes:
+        """Rows of their own for all keys of the blocks that these rows would lie in."""
+        prefix = self._prefix_of(self.changes)
+        split: Writes = {}
+        for full_key in rows:
+            if full_key not in split and (block := block_around(writing.scan, prefix, full_key[len(prefix) :])):
+                for key, value in zip(block.keys, block.values, strict=True):
+                    split[prefix + key] = encode_difference(Difference(value))
+        return split
 
     def _noted(self, writing: WriteView, keys: list[bytes]) -> list[Difference | None]:
         """The recorded differences of documents; None for a document that the job does not affect. A job that replaces
         all documents affects each of them."""
         prefix = self._prefix_of(self.changes)
-        rows = writing.read_many([prefix + key for key in keys])
         without = Difference(None) if self._how == "overwrite" else None
+        if self.has_blocks:
+            found = (next(read_differences(writing.scan, prefix, key, key + b"\x00"), None) for key in keys)
+            return [without if each is None else each[1] for each in found]
+        rows = writing.read_many([prefix + key for key in keys])
         return [without if row is None else decode_difference(row) for row in rows]
 
     def _compared(self, noted: Difference, stored: bytes | None) -> Difference:

@@ -279,7 +279,7 @@ class BulkLoad:
             put_entries(self._parts.base, prefix, *batch)
 
         images = self._engine.before_images
-        generation = NewGeneration(self._job, lambda: merged(self._directory, runs), stored, images=images)
+        generation = NewGeneration(self._job, merged(self._directory, runs), stored(), images=images)
         with without_collector():
             self._counts = fill(self._engine, self._beside, generation, put)
         note_filled(self._parts.base)

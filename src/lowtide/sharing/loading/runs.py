@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lowtide.sharing.loading.job import StagedFile
-from lowtide.sharing.loading.staged import key_bounds, ordered, staged_batches
+from lowtide.sharing.loading.staged import key_bounds, staged_batches
 
 MOST_RUNS: Final = 128
 """Maximum number of runs that are merged at once; a batch of each is in memory."""
@@ -53,7 +53,7 @@ def runs_of(directory: Path, files: Iterable[StagedFile]) -> list[StagedRun]:
 def merged(directory: Path, runs: Iterable[StagedRun]) -> Iterator[Batch]:
     """Yield the documents of runs in blocks, in the order of their keys. Documents with the same key are in one block,
     next to each other."""
-    return merge([_batches(directory, each) for each in runs])
+    return merge([staged_batches(directory, (each.file,), range(each.begin, each.end)) for each in runs])
 
 
 def merge(sources: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
@@ -103,8 +103,3 @@ class Head:
         end = bisect_right(keys, bound)
         self.keys, self.documents = keys[end:], documents[end:]
         return keys[:end], documents[:end]
-
-
-def _batches(directory: Path, run: StagedRun) -> Iterator[Batch]:
-    for keys, documents in staged_batches(directory, (run.file,), range(run.begin, run.end)):
-        yield ordered(keys, documents)

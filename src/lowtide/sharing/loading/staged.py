@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -239,19 +239,25 @@ def staged_batches(
 
 def key_bounds(directory: Path, file: StagedFile) -> Iterator[tuple[bytes, bytes] | None]:
     """The first and the last key of each batch of a file; None for a batch without rows. ``stage`` has sorted them."""
-    for batch in _record_batches(directory, file, None):
+    for batch in _record_batches(directory, file, None, [KEY]):
         keys = batch.column(KEY)
         yield (keys[0].as_py(), keys[-1].as_py()) if len(keys) else None
 
 
-def _record_batches(directory: Path, file: StagedFile, wanted: range | None) -> Iterator[Any]:
-    """The batches of a file, all of them or the ``wanted`` ones."""
+def _record_batches(
+    directory: Path, file: StagedFile, wanted: range | None, columns: Sequence[str] = (KEY, DOCUMENT)
+) -> Iterator[Any]:
+    """The batches of a file, all of them or the ``wanted`` ones. Of other ``columns``, nothing is read."""
     pyarrow = _pyarrow()
     if Path(file.name).name != file.name:
         raise UsageError(f"{file.name!r} is not the name of a staged file")
     found = 0
     try:
-        with pyarrow.OSFile(str(directory / file.name), "rb") as source, pyarrow.ipc.open_file(source) as reader:
+        options = pyarrow.ipc.IpcReadOptions(included_fields=[(KEY, DOCUMENT).index(each) for each in columns])
+        with (
+            pyarrow.OSFile(str(directory / file.name), "rb") as source,
+            pyarrow.ipc.open_file(source, options=options) as reader,
+        ):
             for place in range(reader.num_record_batches) if wanted is None else wanted:
                 batch = reader.get_batch(place)
                 found += batch.num_rows

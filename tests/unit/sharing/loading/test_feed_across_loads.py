@@ -127,7 +127,7 @@ def test_a_difference_goes_with_the_log(open_store: OpenStore) -> None:
     (former,) = row_of("c", store.keyspace(CATALOG).get(b"c")).former
     assert former.ts == ts
     parts_of(store).loader.tidy()
-    assert len(list(store.keyspace(former.changes).scan())) == 20, "the log still has the commit"
+    assert list(store.keyspace(former.changes).scan()), "the log still has the commit"
     watch = store["c"].watch(since=ts - 1, timeout=0)
     fill(store, 200)
     store.checkpoint()
