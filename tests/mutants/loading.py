@@ -126,7 +126,7 @@ MUTANTS = [
     ),
     Mutant(
         "a block of inserts is overwritten",
-        "What another changes during a load replaces the row of all documents that share it, which are no longer shown.",
+        "What others change during a load replaces the row of all documents that share it: they are no longer shown.",
         "sharing/loading/beside.py",
         (("            rows = self._split_blocks(writing, rows) | rows\n", "            pass\n"),),
         (

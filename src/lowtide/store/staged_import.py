@@ -12,28 +12,24 @@ reports the line and the reason. Nothing is changed until the load is committed.
 from __future__ import annotations
 
 import contextlib
-import gc
-import io
 import os
 import queue
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from lowtide.documents.files.json_lines import read_json_lines
-from lowtide.documents.operations import PlainDocuments, prepare
-from lowtide.documents.prepared.inserts import prepare_batch
-from lowtide.errors import DocumentRefused, Error, OperationFailure, UsageError
+from lowtide.errors import DocumentRefused, OperationFailure, UsageError
+from lowtide.sharing.loading import import_worker
 from lowtide.sharing.loading.bulk import DIRECT_ROWS
+from lowtide.sharing.loading.import_worker import FilePiece, StagedPiece
 from lowtide.sharing.loading.job import Job, StagedFile, new_job_name
 from lowtide.sharing.loading.runs import MOST_RUNS
-from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging, stage
+from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging
 from lowtide.store.owned import OwnedStore
 from lowtide.store.store import Store, backend_of
 from lowtide.system.messages import receive, send
@@ -43,32 +39,16 @@ LEAST_BYTES: Final = 24 << 20
 PIECE: Final = 8 << 20
 """The minimum size of a piece."""
 MOST_WORKERS: Final = 4
-_BOM: Final = b"\xef\xbb\xbf"
 
 Advance = Callable[[int, int], None]
 """Called with the number of bytes and documents staged so far."""
-
-
-class FilePiece(msgspec.Struct, frozen=True):
-    """Whole lines of a file, to be staged in a directory."""
-
-    directory: str
-    file: str
-    begin: int
-    end: int
-
-
-class _Staged(msgspec.Struct, frozen=True):
-    """The answer of a worker. Without a file, the ordinary import must be used."""
-
-    file: StagedFile | None = None
 
 
 def import_staged(store: Store, collection: str, file: Path, advance: Advance) -> int | None:
     """Import a JSON Lines file. Returns the number of documents; None if nothing was done, because the ordinary import
     must be used."""
     backend = backend_of(store)
-    if not isinstance(backend, OwnedStore) or find_spec("pyarrow") is None:
+    if not isinstance(backend, OwnedStore):
         return None
     if not file.is_file() or file.stat().st_size < LEAST_BYTES or store[collection].find_one({}) is not None:
         return None
@@ -129,7 +109,7 @@ class _Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> _Workers:
-        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {import_worker.__name__} import serve; serve()"
         try:
             for _ in range(self._count):
                 self._processes.append(
@@ -178,37 +158,4 @@ def _hand_out(
         with contextlib.suppress(OSError, ValueError):
             send(process.stdin, msgspec.msgpack.encode(piece))
             answer = receive(process.stdout)
-        answers.put((piece, msgspec.msgpack.decode(answer, type=_Staged).file if answer else None))
-
-
-def serve() -> None:
-    """The main loop of a worker."""
-    gc.disable()  # documents have no cycles
-    requests, responses = sys.stdin.buffer, sys.stdout.buffer
-    while data := receive(requests):
-        staged = stage_piece(msgspec.msgpack.decode(data, type=FilePiece))
-        send(responses, msgspec.msgpack.encode(_Staged(staged)))
-
-
-def stage_piece(piece: FilePiece) -> StagedFile | None:
-    """Stage the documents of a piece. None if one of them cannot be imported."""
-    with open(piece.file, "rb") as stream:
-        stream.seek(piece.begin)
-        data = stream.read(piece.end - piece.begin)
-    if len(data) < piece.end - piece.begin or (piece.begin and data.startswith(_BOM)):
-        return None
-    try:
-        return stage(Path(piece.directory), _encoded(data, piece.file))
-    except Error:
-        return None
-
-
-def _encoded(data: bytes, name: str) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    for batch in read_json_lines(io.BytesIO(data), name):
-        documents = PlainDocuments(batch.documents) if batch.plain else batch.documents
-        ready = prepare_batch(documents)
-        if ready is not None:
-            yield ready.keys, ready.encoded
-        else:
-            each = [prepare(document) for document in documents]
-            yield [one.key for one in each], [one.encoded for one in each]
+        answers.put((piece, msgspec.msgpack.decode(answer, type=StagedPiece).file if answer else None))

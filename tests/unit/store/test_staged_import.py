@@ -13,10 +13,11 @@ import pytest
 
 import lowtide
 from lowtide.sharing.loading import bulk
+from lowtide.sharing.loading.import_worker import FilePiece, stage_piece
 from lowtide.sharing.loading.job import StagedFile
 from lowtide.sharing.loading.staged import STAGING
 from lowtide.store import staged_import
-from lowtide.store.staged_import import FilePiece, import_staged, pieces_of, stage_piece
+from lowtide.store.staged_import import import_staged, pieces_of
 from lowtide.values.extended import dumps
 from tests.unit.cli.commands import document, invoke
 

@@ -13,7 +13,7 @@ from lowtide.values.ids import new_id
 How = Literal["append", "upsert", "delete", "overwrite", "changes"]
 BULK_BYTES: Final = 256 << 20
 """The default number of staged bytes above which a job is no longer one transaction in memory."""
-_VERSION: Final = 1
+_VERSION: Final = 2
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 

@@ -37,13 +37,13 @@ def runs_of(directory: Path, files: Iterable[StagedFile]) -> list[StagedRun]:
     """Find the runs of a job's files."""
     found: list[StagedRun] = []
     for file in files:
-        begin, place, last = 0, 0, None
-        for bounds in key_bounds(directory, file):
-            if bounds is not None:
-                if last is not None and bounds[0] <= last:
-                    found.append(StagedRun(file, begin, place))
-                    begin = place
-                last = bounds[1]
+        begin, place = 0, 0
+        last: bytes | None = None
+        for first, end in key_bounds(directory, file):
+            if last is not None and first <= last:
+                found.append(StagedRun(file, begin, place))
+                begin = place
+            last = end
             place += 1
         if place > begin:
             found.append(StagedRun(file, begin, place))

@@ -15,23 +15,23 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
 
 from lowtide.errors import Error, UsageError
+from lowtide.sharing.loading.batch_file import BatchReader, BatchWriter, DamagedFile
 from lowtide.sharing.loading.job import Job, StagedFile, check_job_name, decode_job, encode_job
 from lowtide.system.clock import SYSTEM_CLOCK
-from lowtide.system.extras import require
 from lowtide.system.identity import Identity, ancestor, boot_id, identify
 
 STAGING: Final = "staging"
 DRIVER: Final = "driver"
 READY, CLAIMED, CANCELLED = "ready", "claimed", "cancelled"
-KEY, DOCUMENT = "key", "document"
+_STAGED: Final = ".staged"
 _PART: Final = ".part"
 _NEW: Final = ".new"
 RUN_BYTES: Final = 32 << 20
@@ -151,23 +151,16 @@ def _private(path: str, flags: int) -> int:
 
 def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | None]]) -> StagedFile:
     """Write batches of keys and stored documents, or of keys to delete, to the file of this attempt."""
-    pyarrow = _pyarrow()
-    schema = pyarrow.schema([(KEY, pyarrow.binary()), (DOCUMENT, pyarrow.binary())])
-    name = f"{uuid4().hex}.arrow"
-    rows = size = 0
+    name = f"{uuid4().hex}{_STAGED}"
+    rows = 0
     temporary = directory / (name + _PART)
     try:
-        with open(temporary, "wb", opener=_private) as file, pyarrow.ipc.new_file(file, schema) as writer:
+        with open(temporary, "wb", opener=_private) as file:
+            writer = BatchWriter(file)
             for keys, documents in _runs(batches):
-                key_column = pyarrow.array(keys, pyarrow.binary())
-                if documents is None:
-                    document_column = pyarrow.nulls(len(keys), pyarrow.binary())
-                else:
-                    document_column = pyarrow.array(documents, pyarrow.binary())
-                batch = pyarrow.record_batch([key_column, document_column], schema=schema)
-                writer.write_batch(batch)
+                writer.write(keys, documents)
                 rows += len(keys)
-                size += batch.nbytes
+            writer.finish()
         temporary.rename(directory / name)
     except FileNotFoundError as error:
         raise UsageError(
@@ -178,7 +171,7 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    return StagedFile(name, rows, size)
+    return StagedFile(name, rows, writer.size)
 
 
 def _runs(
@@ -233,49 +226,38 @@ def staged_batches(
     """The keys and documents of the job's files, a batch at a time; for deletes the documents are None. If ``wanted``
     is given, only the batches of each file at these positions."""
     for each in files:
-        for batch in _record_batches(directory, each, wanted):
-            yield batch.column(KEY).to_pylist(), batch.column(DOCUMENT).to_pylist()
+        with _opened(directory, each) as reader:
+            entries = reader.directory
+            for entry in entries if wanted is None else entries[wanted.start : wanted.stop]:
+                yield reader.read(entry)
 
 
-def key_bounds(directory: Path, file: StagedFile) -> Iterator[tuple[bytes, bytes] | None]:
-    """The first and the last key of each batch of a file; None for a batch without rows. ``stage`` has sorted them."""
-    for batch in _record_batches(directory, file, None, [KEY]):
-        keys = batch.column(KEY)
-        yield (keys[0].as_py(), keys[-1].as_py()) if len(keys) else None
+def key_bounds(directory: Path, file: StagedFile) -> Iterator[tuple[bytes, bytes]]:
+    """The first and the last key of each batch of a file. ``stage`` has sorted them."""
+    with _opened(directory, file) as reader:
+        for entry in reader.directory:
+            yield entry.first, entry.last
 
 
-def _record_batches(
-    directory: Path, file: StagedFile, wanted: range | None, columns: Sequence[str] = (KEY, DOCUMENT)
-) -> Iterator[Any]:
-    """The batches of a file, all of them or the ``wanted`` ones. Of other ``columns``, nothing is read."""
-    pyarrow = _pyarrow()
+@contextlib.contextmanager
+def _opened(directory: Path, file: StagedFile) -> Iterator[BatchReader]:
+    """A file of a job, with as many rows as its task has written."""
     if Path(file.name).name != file.name:
         raise UsageError(f"{file.name!r} is not the name of a staged file")
-    found = 0
+    path = directory / file.name
     try:
-        options = pyarrow.ipc.IpcReadOptions(included_fields=[(KEY, DOCUMENT).index(each) for each in columns])
-        with (
-            pyarrow.OSFile(str(directory / file.name), "rb") as source,
-            pyarrow.ipc.open_file(source, options=options) as reader,
-        ):
-            for place in range(reader.num_record_batches) if wanted is None else wanted:
-                batch = reader.get_batch(place)
-                found += batch.num_rows
-                yield batch
+        with open(path, "rb") as source:
+            reader = BatchReader(source)
+            found = sum(each.rows for each in reader.directory)
+            if found != file.rows:
+                raise UsageError(
+                    f"the staged file {path} has {found} rows, but its task wrote {file.rows}; write again"
+                )
+            yield reader
     except FileNotFoundError as error:
-        raise JobCancelled(f"the staged file {directory / file.name} is gone: the write was cancelled") from error
-    except pyarrow.ArrowInvalid as error:
-        raise UsageError(f"the staged file {directory / file.name} cannot be read: {error}; write again") from error
-    if wanted is None and found != file.rows:
-        raise UsageError(
-            f"the staged file {directory / file.name} has {found} rows, but its task wrote {file.rows}; write again"
-        )
-
-
-def _pyarrow() -> Any:
-    purpose = "staging documents, and writing them to a store in the process that owns it,"
-    require("pyarrow.ipc", "arrow", purpose)
-    return require("pyarrow", "arrow", purpose)
+        raise JobCancelled(f"the staged file {path} is gone: the write was cancelled") from error
+    except DamagedFile as error:
+        raise UsageError(f"the staged file {path} cannot be read: {error}; write again") from error
 
 
 # The job
