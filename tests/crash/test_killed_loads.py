@@ -17,6 +17,9 @@ from tests.unit.sharing.loading.jobs import check_indexes, check_nothing_left, d
 
 LOADING = """
 import json, os, signal, sys, lowtide
+os.environ["OPENBLAS_NUM_THREADS"], os.environ["JE_ARROW_MALLOC_CONF"] = "1", "background_thread:false"
+import pandas, pyarrow
+assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not fork"
 from lowtide.engine.transaction.commit import Committer
 from lowtide.sharing.loading import bulk, direct, staged
 from tests.unit.sharing.loading.jobs import load

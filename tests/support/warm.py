@@ -1,9 +1,12 @@
-"""Starts Python processes quickly: as forks of a process that has imported Lowtide and nothing else.
+"""Starts Python processes quickly: as forks of a process that has imported Lowtide and, if not asked for more, nothing
+else.
 
-Tests start hundreds of processes, and each would spend most of its time on imports. ``python -m tests.support.warm FD``
-is the process that forks, one for each process of a test run. It has never opened a store and has one thread, so a fork
-of it is as good as a new interpreter. A fork gets the directory, the environment and the module path of the caller. The
-process ends when its socket is closed.
+Tests start hundreds of processes, and each would spend most of its time on imports. ``python -m tests.support.warm FD
+MODULE ...`` is the process that forks. Each process of a test run has one, and another one for each list of further
+modules that it asks for. It has never opened a store and has one thread, so a fork of it is as good as a new
+interpreter. A fork gets the directory, the environment and the module path of the caller. When its program has ended it
+does what a program is promised, and leaves: to take all modules apart takes as long as many a test. The process ends
+when its socket is closed.
 """
 
 from __future__ import annotations
@@ -24,17 +27,20 @@ import sys
 import threading
 import time
 import types
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 _LONGEST = 1 << 20
 """Bytes of a request: the program and the environment."""
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""Without these settings NumPy and PyArrow start threads when they are imported."""
 
 
 class Started:
     """A process that was started, as subprocess.Popen shows one. Its standard input and output are pipes of text."""
 
-    def __init__(self, pid: int, stdin: IO[str], stdout: IO[str]) -> None:
+    def __init__(self, pid: int, stdin: IO[str], stdout: IO[str], forking: _Forking) -> None:
         self.pid = pid
+        self._forking = forking
         self.stdin = stdin
         self.stdout = stdout
         self.returncode: int | None = None
@@ -79,15 +85,16 @@ class Started:
         """Its id is free afterwards. Another thread may have done it."""
         with self._one:
             if self.returncode is None:
-                self.returncode = os.waitstatus_to_exitcode(_forking().ask({"wait": self.pid}, []))
+                self.returncode = os.waitstatus_to_exitcode(self._forking.ask({"wait": self.pid}, []))
 
     def _has_ended(self, timeout: float | None) -> bool:
         return bool(select.select([self._ended], [], [], timeout)[0])
 
 
-def start(program: str, *arguments: object, stderr: int = 2) -> Started:
+def start(program: str, *arguments: object, stderr: int = 2, imports: tuple[str, ...] = ()) -> Started:
     """Run ``program`` in a process of its own, with this process's environment and path of modules. Its errors go to
-    the file descriptor ``stderr``."""
+    the file descriptor ``stderr``. The modules ``imports`` are imported before it starts, once for all of them."""
+    forking = _forking_of(os.getpid(), imports)
     stdin, there_in = os.pipe()
     there_out, stdout = os.pipe()
     asked = {
@@ -98,17 +105,17 @@ def start(program: str, *arguments: object, stderr: int = 2) -> Started:
         "directory": os.getcwd(),
     }
     try:
-        pid = _forking().ask(asked, [stdin, stdout, stderr])
+        pid = forking.ask(asked, [stdin, stdout, stderr])
     finally:
         os.close(stdin)
         os.close(stdout)
-    return Started(pid, open(there_in, "w"), open(there_out))
+    return Started(pid, open(there_in, "w"), open(there_out), forking)
 
 
 class _Forking:
     """The process that forks, seen from the process that uses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, imports: tuple[str, ...]) -> None:
         self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self._socket, there):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
@@ -116,10 +123,10 @@ class _Forking:
         self._pid = os.getpid()
         with there:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(there.fileno())],
+                [sys.executable, "-m", __name__, str(there.fileno()), *imports],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[there.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
 
         atexit.register(self._end)
@@ -137,14 +144,10 @@ class _Forking:
             self._process.wait()
 
 
-def _forking() -> _Forking:
-    return _forking_of(os.getpid())
-
-
 @functools.cache
-def _forking_of(pid: int) -> _Forking:
+def _forking_of(pid: int, imports: tuple[str, ...]) -> _Forking:
     """That of the process ``pid``, this one: a fork of a test run has another."""
-    return _Forking()
+    return _Forking(imports)
 
 
 def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
@@ -163,11 +166,31 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
     sys.path[:] = asked["path"]
     sys.argv[:] = asked["arguments"]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
-    exec(compile(asked["program"], "<string>", "exec"), main.__dict__)
+    code: object = 0
+    try:
+        exec(compile(asked["program"], "<string>", "exec"), main.__dict__)
+    except SystemExit as ended:
+        code = 0 if ended.code is None else ended.code
+    if isinstance(code, int):
+        _leave(code)
+    sys.exit(str(code))
+
+
+def _leave(code: int) -> NoReturn:
+    """End as an interpreter does: other threads end, what was registered for the end is done, all is written."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # which tells of it
+    os._exit(code & 0xFF)
 
 
 def main() -> None:
-    importlib.import_module("lowtide.store.opening")
+    for name in ("lowtide.store.opening", *sys.argv[2:]):
+        importlib.import_module(name)
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not fork"
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as asking:

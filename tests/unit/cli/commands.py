@@ -61,12 +61,13 @@ _MAIN = "import sys; sys.argv[0] = 'lowtide'; from lowtide.cli import main; main
 
 
 class Running:
-    """The command in a process of its own, a fork that has imported Lowtide. Its output and errors are in pipes."""
+    """The command in a process of its own, a fork that has imported the commands. Its output and errors are in
+    pipes."""
 
     def __init__(self, *arguments: object) -> None:
         errors, there = os.pipe()
         try:
-            self.process = start(_MAIN, *arguments, stderr=there)
+            self.process = start(_MAIN, *arguments, stderr=there, imports=("tests.unit.cli.warmed",))
         finally:
             os.close(there)
         self.stdout = self.process.stdout
