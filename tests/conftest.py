@@ -48,6 +48,7 @@ OpenStore = Callable[..., lowtide.Store]
 SPARK = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.retainedJobs": "20",
@@ -55,12 +56,17 @@ SPARK = {
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "20",
 }
-"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows, and what the
-session remembers of a thousand of them would fill its heap."""
+"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows, and so does to
+plan it again after each shuffle, as the sessions of :mod:`tests.spark.programs.driver` do. What the session remembers
+of a thousand queries would fill its heap."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="only what takes a minute, for the inner loop")
+
+
+def pytest_report_header() -> str:
+    return "everything is tried" if FULL else f"sample {SAMPLE}: LOWTIDE_SAMPLE={SAMPLE} repeats it"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
