@@ -18,7 +18,7 @@ from _pytest.runner import runtestprotocol
 import lowtide
 from lowtide.system.build import BUILD
 from tests.compiled import is_left_out, leave_out
-from tests.support.attack import FULL
+from tests.support.attack import FULL, SAMPLE
 from tests.support.examples import few, third, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory

@@ -23,7 +23,7 @@ from zlib import crc32
 
 import lowtide
 from lowtide.system.build import BUILD
-from tests.support.attack import FULL
+from tests.support.attack import FULL, SAMPLE
 from tests.support.points import POINTS
 
 assert lowtide.__file__ is not None
@@ -140,15 +140,15 @@ Place = tuple[str, str, int, int]
 class Places:
     """Where a piece of work was interrupted: at each place, at up to ``visits`` of the visits that a run makes to it.
 
-    With ``one_in``, only one in this many places is tried, the same in each run; all of them in the full attack, and in
-    the compiled build, which has far fewer. Two with another ``nth`` have no place in common, and with each ``nth``
-    below ``one_in`` every place is tried.
+    With ``one_in``, only one in this many places is tried, another one in the next run; all of them in the full attack,
+    and in the compiled build, which has far fewer. Two with another ``nth`` have no place in common, and with each
+    ``nth`` below ``one_in`` every place is tried.
     """
 
     def __init__(self, visits: int = 2, *, one_in: int = 1, nth: int = 0) -> None:
         self.visits = visits
         self._one_in = 1 if FULL or BUILD == "compiled" else one_in
-        self._nth = nth % self._one_in
+        self._nth = (nth + SAMPLE) % self._one_in
         self._tried: set[Place] = set()
         self._open: dict[int, frozenset[int | None]] = {}
 

@@ -19,7 +19,7 @@ from tests.crash.stores import Durability
 from tests.support.attack import FULL, some
 from tests.support.disks import RecordingDisk
 
-QUICK = 30
+QUICK = 16
 PAIRS = [
     (512, 4096, "full", "thread"),
     (512, 4096, "relaxed", "process"),
@@ -86,13 +86,13 @@ def test_a_power_loss_in_the_recovery_from_a_power_loss_is_as_harmless(durabilit
     """At every step of the recovery, its LMDB commits included."""
     life = lived(tmp_path / "store", durability, "thread")
     torn = [crash for crash in noted(list(crashes(life.disk.trace))) if "all names" in crash.how]
-    for crash in some(torn, 4):
+    for crash in some(torn, 3):
         found = tmp_path / "found"
         shutil.rmtree(found, ignore_errors=True)
         crash.materialise(found, (life.path / "store.json").read_bytes())
         trace = recovered(found, life)
         states = noted([*crashes(trace.trace), *crashes_in_the_base(trace.trace)])
-        for second in some(states, 10):
+        for second in some(states, 6):
             how = f"{crash.how}; then {second.how}"
             shutil.rmtree(tmp_path / "crashed", ignore_errors=True)
             second.materialise(tmp_path / "crashed", (life.path / "store.json").read_bytes())
@@ -105,7 +105,7 @@ def test_a_life_after_a_power_loss_may_end_with_another_one(durability: Durabili
     life = lived(tmp_path / "store", durability, "thread")
     manifest = (life.path / "store.json").read_bytes()
     first = [crash for crash in noted(list(crashes(life.disk.trace))) if "all names" in crash.how]
-    for number, crash in enumerate(some(first, 4)):
+    for number, crash in enumerate(some(first, 3)):
         path = tmp_path / f"second {number}"
         crash.materialise(path, manifest)
         disk = found_on(path)
@@ -117,7 +117,7 @@ def test_a_life_after_a_power_loss_may_end_with_another_one(durability: Durabili
         second.commit(30, 600)
         second.group(4, 5, 6, 7)
         second.store.close()
-        for again in some(noted(list(crashes(disk.trace))), 12):
+        for again in some(noted(list(crashes(disk.trace))), 8):
             known = certain_from((*crash.notes, *again.notes))
             shutil.rmtree(tmp_path / "crashed", ignore_errors=True)
             again.materialise(tmp_path / "crashed", manifest)

@@ -20,17 +20,17 @@ from tests.crash.interrupts import raising_at
 from tests.crash.lives import Life, NotingDisk, certain_from
 from tests.crash.pages import PAGE
 from tests.crash.stores import Durability, files_limited_to, killed
-from tests.support.attack import FULL
+from tests.support.attack import FULL, SAMPLE
 from tests.support.disks import FaultyDisk
 
-STRIDE = 1 if FULL else 4
-"""Every n in the full attack; otherwise one in so many."""
+STRIDE = 1 if FULL else 6
+"""Every n in the full attack; otherwise one in so many, other ones in the next run."""
 
 
 def after(nth: int, *, forever: bool) -> int:
     """The operation to fail after the ``nth`` one. Both kinds of faults begin with the first one; from there on they
-    differ, so that together they meet every other operation."""
-    return nth + (STRIDE // 2 if forever and nth == 1 and not FULL else STRIDE)
+    differ."""
+    return 2 + (SAMPLE + forever * STRIDE // 2) % STRIDE if nth == 1 else nth + STRIDE
 
 
 class Troubled:

@@ -20,7 +20,7 @@ from tests.support.attack import some
 from tests.support.disks import FaultyDisk, RecordingDisk
 from tests.support.parts import parts_of
 
-QUICK = 40
+QUICK = 20
 """States of one life that are tried in every run."""
 
 

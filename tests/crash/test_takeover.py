@@ -25,7 +25,7 @@ from tests.support.disks import RecordingDisk
 from tests.support.parts import parts_of
 from tests.support.patience import PATIENCE
 
-QUICK = 12
+QUICK = 8
 RELAXED: dict[str, Any] = {**SMALL, "durability": "relaxed"}
 
 

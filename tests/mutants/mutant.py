@@ -26,6 +26,9 @@ TIMEOUT = 600.0
 IMPATIENCE = 5.0
 """Seconds for which a test of a broken engine waits: some are convicted by what never comes."""
 
+SAMPLE = 0
+"""Of a test that tries another sample in each run, the one that must convict."""
+
 _own = threading.local()
 
 _CARELESS = ("NameError", "SyntaxError", "ImportError", "UnboundLocalError")
@@ -123,8 +126,11 @@ def _copy_of_the_sources() -> Path:
 def _runner() -> subprocess.Popen[str]:
     if not hasattr(_own, "runner"):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        environment["LOWTIDE_PATIENCE"] = str(IMPATIENCE)
-        environment["LOWTIDE_EXAMPLES"] = "all"
+        environment |= {
+            "LOWTIDE_PATIENCE": str(IMPATIENCE),
+            "LOWTIDE_SAMPLE": str(SAMPLE),
+            "LOWTIDE_EXAMPLES": "all",
+        }
         _own.runner = subprocess.Popen(
             [sys.executable, "-m", "tests.mutants.runner", str(_copy_of_the_sources())],
             cwd=PROJECT,

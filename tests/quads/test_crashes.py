@@ -21,7 +21,7 @@ from tests.support.attack import some
 from tests.support.disks import RecordingDisk
 from tests.unit.quads.terms import ANN, BOB, KNOWS, LIKES, LONG, G
 
-QUICK = 25
+QUICK = 15
 
 
 def live(store: lowtide.Store, disk: RecordingDisk, durable: bool) -> list[frozenset[Any]]:

@@ -19,7 +19,7 @@ SNAPSHOT, SERIALIZABLE = Isolation.SNAPSHOT, Isolation.SERIALIZABLE
 
 BOUND = 3 if "LOWTIDE_SCHEDULES" in os.environ else 2
 
-SAMPLE = 100
+SAMPLE = 40
 """Schedules of one program with two preemptions; besides all those with one."""
 
 READS_AND_WRITES = (Get(B), Append(A))

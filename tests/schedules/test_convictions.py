@@ -1,5 +1,6 @@
 """The scheduler finds the faults it is meant to find: engines that are broken at one seam are convicted within its
-bounds, and the schedule is repeated exactly and shrunk. Each case names the expected kind of complaint."""
+bounds, and the schedule is repeated exactly. Of some, others in the next run, it is shrunk. Each case names the
+expected kind of complaint."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tests.schedules import broken
 from tests.schedules.exploring import Finding, Stops, explore, explore_seeds, replay, shrink
 from tests.schedules.program import Append, Delete, Direct, Get, Job, Program, Put, Scan, Tx, View
 from tests.schedules.running import Laboratory
+from tests.support.attack import some
 
 SNAPSHOT, SERIALIZABLE = Isolation.SNAPSHOT, Isolation.SERIALIZABLE
 A, B, C = b"a", b"b", b"c"
@@ -71,19 +73,20 @@ CASES = {
 }
 
 
-def convict(laboratory: Laboratory, finding: Finding, kind: str, stops: Stops = None) -> Finding:
-    """Repeat a finding twice, exactly, then shrink it, and repeat that."""
+def repeat(laboratory: Laboratory, finding: Finding, kind: str, stops: Stops = None) -> None:
+    """Repeat a finding, exactly."""
     assert finding.complaint.kind == kind, finding
-    for _ in range(2):
-        again = replay(laboratory, finding, stops)
-        assert again is not None, f"it was not repeated\n{finding}"
-        assert (again.trace, again.complaint) == (finding.trace, finding.complaint)
+    again = replay(laboratory, finding, stops)
+    assert again is not None, f"it was not repeated\n{finding}"
+    assert (again.trace, again.complaint) == (finding.trace, finding.complaint)
+
+
+def convict(laboratory: Laboratory, finding: Finding, kind: str, stops: Stops = None) -> Finding:
+    """Repeat a finding, exactly, then shrink it, and repeat that."""
+    repeat(laboratory, finding, kind, stops)
     small = shrink(laboratory, finding, stops)
-    assert small.complaint.kind == kind
     assert len(small.program.workers) <= len(finding.program.workers)
-    again = replay(laboratory, small, stops)
-    assert again is not None, f"it was not repeated\n{small}"
-    assert (again.trace, again.complaint) == (small.trace, small.complaint)
+    repeat(laboratory, small, kind, stops)
     return small
 
 
@@ -96,8 +99,11 @@ def test_a_broken_engine_is_convicted_within_the_bound(name: str, monkeypatch: p
         breaking(monkeypatch)
         found = explore(laboratory, case.program, bound=case.bound, stops=case.stops)
         assert found.finding is not None, f"{found.schedules} schedules, and none was wrong"
-        small = convict(laboratory, found.finding, case.kind, case.stops)
-        assert small.preemptions <= case.bound, small
+        if name in some(list(CASES), 5):
+            small = convict(laboratory, found.finding, case.kind, case.stops)
+            assert small.preemptions <= case.bound, small
+        else:
+            repeat(laboratory, found.finding, case.kind, case.stops)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ A, B, C = b"a", b"b", b"c"
 POPS = Direct((Delete(A), Scan(), Scan()))
 STOPS = {"scan.watch", "scan.keys", "scan.chains", "gaps.note", "gaps.noted", "gaps.cut", "publish.gaps"}
 STOPS |= {"commit.visible", "drop.view", "freeze.view"}
-SAMPLE = 40
+SAMPLE = 20
 """Schedules of one program with two preemptions; besides all those with one."""
 
 

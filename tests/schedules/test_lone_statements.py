@@ -33,8 +33,8 @@ STOPS = {"commit.enter", "commit.lock", "commit.queue", "commit.lead", "commit.t
 STOPS |= {"commit.visible", "validate.boundary", "read.latest", "read.row", "freeze.view", "drop.view"}
 MOST = 1500
 """Schedules of one program in the full attack."""
-SAMPLE = 80
-"""Schedules of one program in every run."""
+SAMPLE = 30
+"""Schedules of one program in every run, other ones each time."""
 
 
 def take(jobs: lowtide.Collection) -> Any:

@@ -44,8 +44,9 @@ def test_a_bound_counts_the_turns_that_were_taken_away() -> None:
 
 def test_a_sample_has_interleavings_within_the_bound_and_is_the_same_each_time() -> None:
     every = {interleave(choices)[0] for choices in DepthFirst(2).all()}
-    found = [interleave(choices)[0] for choices in Scattered(2, 40).all()]
-    assert found == [interleave(choices)[0] for choices in Scattered(2, 40).all()]
+    found = [interleave(choices)[0] for choices in Scattered(2, 40, sample=0).all()]
+    assert found == [interleave(choices)[0] for choices in Scattered(2, 40, sample=0).all()]
+    assert found != [interleave(choices)[0] for choices in Scattered(2, 40, sample=1).all()]
     assert len(found) == 40
     assert len(every) / 2 < len(set(found)) <= len(every)
     assert set(found) <= every

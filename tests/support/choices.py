@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from tests.support.attack import SAMPLE
+
 
 class Choices(Protocol):
     """Called for every step. ``enabled`` are the workers that can run, in a fixed order. ``current`` is the worker that
@@ -100,16 +102,17 @@ class Seeded:
 
 
 class Scattered:
-    """``count`` schedules with ``bound`` preemptions at random steps, the same in each run: a sample of what
-    :class:`DepthFirst` would try, spread over all of it.
+    """``count`` schedules with ``bound`` preemptions at random steps: a sample of what :class:`DepthFirst` would try,
+    spread over all of it. Another ``sample`` has other ones.
 
     >>> for choices in Scattered(bound=2, count=50).all():
     ...     run(choices)
     """
 
-    def __init__(self, bound: int, count: int) -> None:
+    def __init__(self, bound: int, count: int, sample: int = SAMPLE) -> None:
         self._bound = bound
         self._count = count
+        self._sample = sample
         self._random = random.Random()
         self._steps = 0
         """Of the longest schedule so far, those with a choice."""
@@ -119,7 +122,7 @@ class Scattered:
     def all(self) -> Iterator[Scattered]:
         """Yields itself once per schedule. The first one has no preemption, and tells how many steps there are."""
         for number in range(self._count):
-            self._random.seed(number)
+            self._random.seed(self._sample * 100_000 + number)
             self._preempted = set(self._random.sample(range(self._steps), min(self._bound, self._steps)))
             self._step = 0
             yield self
