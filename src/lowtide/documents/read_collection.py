@@ -76,18 +76,16 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        order = compile_sort(sort) if sort is not None else None
-        unskipped = type(skip) is int and not skip
         instant, newest = self._instant, self._newest
-        plain = hint is None and unskipped
-        by_id = plain and order is None and (type(filter) is not dict or "_id" in filter)
-        key = key_of(filter) if by_id else None
+        plain = hint is None and type(skip) is int and not skip
+        key = key_of(filter) if plain and sort is None else None
         shape = compile_projection(projection, _spec(filter)) if projection is not None else None
         decode = shape.decode if shape is not None else decode_document
+        if key is not None and type(instant) is EngineTransaction:  # the same as ``find_at``, with fewer calls
+            stored = instant.read(self._place(instant).prefix + key)
+            return decode(stored) if stored is not None else None
+        order = compile_sort(sort) if sort is not None else None
         if key is not None:
-            if type(instant) is EngineTransaction:  # the same as ``find_at``, with fewer calls
-                stored = instant.read(self._place(instant).prefix + key)
-                return decode(stored) if stored is not None else None
             if instant is not None:
                 return find_at(instant, self.name, key, decode)
             if newest is not None and (engine := newest.engine()) is not None:

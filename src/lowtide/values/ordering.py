@@ -39,6 +39,10 @@ INVERSE: Final = bytes(range(255, -1, -1))
 """Translates an encoding to that of a descending part."""
 _EXACT: Final = 2**53
 _double: Final = struct.Struct(">d").pack
+_number: Final = struct.Struct(">sds").pack
+_KNOWN: Final = 1024
+_SMALL: Final = [_number(b"\x20", -value, b"\x01") for value in range(_KNOWN)]
+"""The keys of small numbers, which are common. The first one is not used."""
 _word: Final = struct.Struct(">Q").pack
 _length: Final = struct.Struct(">I").pack
 _TOP: Final = 1 << 63
@@ -108,11 +112,10 @@ def _string(value: str) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    known = _SMALL.get(value)
-    if known is not None:
-        return known
+    if 0 < value < _KNOWN:
+        return _SMALL[value]
     if 0 < value <= _EXACT:
-        return b"\x20" + _double(-value) + b"\x01"
+        return _number(b"\x20", -value, b"\x01")
     return _float(float(value)) if -_EXACT <= value <= 0 else _decimal(Decimal(value))
 
 
@@ -162,10 +165,6 @@ def _boolean(value: bool) -> bytes:
 def _datetime(value: datetime) -> bytes:
     return b"\x90" + _word(microseconds(value) + _TOP)
 
-
-_SMALL: Final[dict[int, bytes]] = {}
-_SMALL.update((value, _integer(value)) for value in range(1024))
-"""The keys of small numbers, which are common."""
 
 ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda _: b"\x10",

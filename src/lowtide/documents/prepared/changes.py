@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,12 +29,13 @@ Updated = tuple[UpdateResult, Document | None, Document | None]
 _NONE: Updated = (_NO_MATCH, None, None)
 
 
-def rewrite_at(
-    view: WritableView, where: Located, key: bytes, shape: UpdateShape, values: Sequence[Any]
-) -> UpdateResult | None:
-    """Update the document with this key in its encoded form. None if that is not possible; nothing was written then.
-    The collection's row must be plain for the fields of the shape."""
-    assert shape.rewrite is not None
+def rewrite_known(view: WritableView, where: Located, key: bytes, update: Mapping[str, Any]) -> UpdateResult | None:
+    """Update the document with this key in its encoded form, if the update has the shape of the last one that changed a
+    document of the collection in this way. None if it has not, or if that is not possible; nothing was written then."""
+    shape: UpdateShape | None = where.row.recent.rewritten
+    values = shape.bind(update) if shape is not None and type(update) is dict else None
+    if values is None or shape is None or shape.rewrite is None:
+        return None
     full_key = where.prefix + key
     stored = view.read(full_key)
     if stored is None:
@@ -46,14 +47,6 @@ def rewrite_at(
         return _NO_CHANGE
     view.apply_one(full_key, encoded, where.row_key, stored)
     return _CHANGED
-
-
-def rewrite_known(view: WritableView, where: Located, key: bytes, update: Mapping[str, Any]) -> UpdateResult | None:
-    """The same as ``rewrite_at``, if the update has the shape of the last one that changed a document of the collection
-    in this way. None if it has not."""
-    shape: UpdateShape | None = where.row.recent.rewritten
-    values = shape.bind(update) if shape is not None and type(update) is dict else None
-    return rewrite_at(view, where, key, shape, values) if shape is not None and values is not None else None
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:
