@@ -36,27 +36,30 @@ class Cursor:
     ['Ann', 'Bob']
     """
 
-    # Most queries have only some of these.
-    _sort: Sort | None = None
-    _skip = 0
-    _limit = 0
-    _empty = False
-    """Whether an empty slice was requested. Needed because a limit of 0 means no limit."""
-    _hint: str | SortKeys | None = None
-    _held: HeldRead | None = None
-    _results: Iterator[Document] | None = None
-    alive = True
-    """False once the cursor is exhausted or closed."""
+    __slots__ = (
+        *("__weakref__", "_empty", "_filter", "_held", "_hint", "_limit", "_name", "_projection", "_results", "_skip"),
+        *("_sort", "_spec", "_statements", "alive"),
+    )
 
     def __init__(
         self, statements: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
     ) -> None:
         """``spec`` is the filter as the caller gave it, for ``repr``."""
+        self._spec = spec
         self._statements = statements
         self._name = name
         self._filter = filter
         self._projection = projection
-        self._spec = spec
+        self._sort: Sort | None = None
+        self._skip = 0
+        self._limit = 0
+        self._empty = False
+        """Whether an empty slice was requested. Needed because a limit of 0 means no limit."""
+        self._hint: str | SortKeys | None = None
+        self._held: HeldRead | None = None
+        self._results: Iterator[Document] | None = None
+        self.alive = True
+        """False once the cursor is exhausted or closed."""
 
     def sort(self, key_or_list: SortSpec, direction: int | None = None) -> Cursor:
         """Sort the results by a field, by pairs of field and direction, or by a field and its direction.

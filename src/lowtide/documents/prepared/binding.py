@@ -14,7 +14,7 @@ from lowtide.documents.prepared.source import function, literal
 from lowtide.documents.prepared.splices import FieldChange
 from lowtide.values.ids import ID_TYPES
 
-_TEXTS: Final = frozenset((str,))
+_TEXTS: Final[frozenset[type]] = frozenset((str,))
 
 
 def bind_update(changes: Sequence[FieldChange]) -> Bind:
@@ -102,11 +102,12 @@ def is_text(value: str) -> bool:
 
 def _ids(given: list[Any]) -> tuple[Any, ...] | None:
     """Return a copy of the operand of ``$in``; None if it has other values than ids."""
-    kinds = set(map(type, given))
-    if not kinds <= ID_TYPES:
+    try:
+        text = "".join(given)
+        kinds = _TEXTS
+    except TypeError:  # not all of them are strings
+        text = "".join([each for each in given if type(each) is str])
+        kinds = ID_TYPES
+    if not kinds.issuperset(map(type, given)) or not (text.isascii() or is_text(text)):
         return None
-    if str in kinds:
-        text = "".join(given if kinds == _TEXTS else [each for each in given if type(each) is str])
-        if not text.isascii() and not is_text(text):
-            return None
     return tuple(given)

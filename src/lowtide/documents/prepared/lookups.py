@@ -91,15 +91,13 @@ class Lookup:
         assert self.members is not None
         members: tuple[Any, ...] = values[self.members]
         try:
-            text = "".join(members)
+            keys = encode_texts(members, prefix)
         except TypeError:  # not all of them are strings
             kinds = set(map(type, members))
-            keys = encode_column(kinds.pop(), members) if len(kinds) == 1 else list(map(encode, members))
-            return [prefix + key for key in keys] if max(map(len, keys)) <= self.most else None
-        keys = encode_texts(members, prefix)
-        if text.isascii() and len(text) + 3 <= self.most:  # a key has three bytes more than its string
-            return keys
-        return keys if max(map(len, keys), default=0) <= self.most + len(prefix) else None
+            several = encode_column(kinds.pop(), members) if len(kinds) == 1 else list(map(encode, members))
+            keys = [prefix + key for key in several]
+        most = self.most + len(prefix)
+        return keys if len(b"".join(keys)) <= most or max(map(len, keys)) <= most else None
 
 
 def lookup_of(
