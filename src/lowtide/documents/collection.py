@@ -11,7 +11,7 @@ from lowtide.documents.indexes.build import Progress, create_index, index_asked_
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import PlainDocuments, delete, insert, prepare, select, update
-from lowtide.documents.prepared.changes import Updated, rewrite_known, update_at, update_by_filter, update_by_key
+from lowtide.documents.prepared.changes import Updated, update_at, update_by_filter, update_by_key, update_known
 from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch, prepare_one
 from lowtide.documents.prepared.statements import at_once, delete_at, delete_by_key, key_of
 from lowtide.documents.prepared.updates import prepare_update
@@ -139,7 +139,7 @@ class Collection(ReadCollection):
         tx = self._tx
         if tx is not None and not upsert and array_filters is None and sort is None and hint is None:
             key = key_of(filter) if type(filter) is dict else None
-            done = rewrite_known(tx, self._place(tx), key, update) if key is not None else None
+            done = update_known(tx, self._place(tx), self.name, key, update) if key is not None else None
             if done is not None:
                 return done
         return self._update(filter, prepare_update(update, array_filters), upsert=upsert, sort=sort, hint=hint)[0]

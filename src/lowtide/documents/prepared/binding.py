@@ -19,30 +19,36 @@ _TEXTS: Final[frozenset[type]] = frozenset((str,))
 
 def bind_update(changes: Sequence[FieldChange]) -> Bind:
     """Return the function that recognizes an update with these changes, in any order. For ``{"$set": {"a": ...},
-    "$inc": {"n": ...}}`` with an int for ``n`` and a string for ``a`` it is:
+    "$inc": {"n": ..., "m": ...}}`` it is as follows. Most other updates are refused before an error is raised, which
+    takes longer.
 
     def bind(update):
-        if len(update) != 2: return None
+        if len(update) != 2 or '$set' not in update or '$inc' not in update: return None
+        f0 = update['$set']
+        f1 = update['$inc']
+        if type(f0) is not dict or len(f0) != 1 or 'a' not in f0: return None
+        if type(f1) is not dict or len(f1) != 2 or 'n' not in f1: return None
         try:
-            f0 = update['$set']
-            f1 = update['$inc']
-            if type(f0) is not dict or len(f0) != 1 or type(f1) is not dict or len(f1) != 1: return None
             v0 = f0['a']
             v1 = f1['n']
+            v2 = f1['m']
         except KeyError: return None
-        return [v0, v1] if type(v0) is k0 and type(v1) is k1 else None
+        return [v0, v1, v2] if type(v0) is k0 and type(v1) is k1 and type(v2) is k2 else None
     """
     operators = list(dict.fromkeys(each.operator for each in changes))
-    groups = [(f"f{at}", [each for each in changes if each.operator == name]) for at, name in enumerate(operators)]
-    wrong = " or ".join(f"type({group}) is not dict or len({group}) != {len(those)}" for group, those in groups)
-    same = [f"type(v{place}) is k{place}" for place in range(len(changes))]
-    same += [f"v{place} == v{place}" for place, each in enumerate(changes) if each.kind is float]  # not NaN
-    lines = [f"if len(update) != {len(operators)}: return None", "try:"]
-    lines += [f"    {group} = update[{literal(name)}]" for (group, _), name in zip(groups, operators, strict=True)]
-    lines.append(f"    if {wrong}: return None")
+    other = "".join(f" or {literal(each)} not in update" for each in operators)
+    lines = [f"if len(update) != {len(operators)}{other}: return None"]
+    lines += [f"f{at} = update[{literal(each)}]" for at, each in enumerate(operators)]
+    for at, operator in enumerate(operators):
+        those = [each.name for each in changes if each.operator == operator]
+        wrong = f"type(f{at}) is not dict or len(f{at}) != {len(those)} or {literal(those[0])} not in f{at}"
+        lines.append(f"if {wrong}: return None")
+    lines.append("try:")
     lines += [
         f"    v{place} = f{operators.index(each.operator)}[{literal(each.name)}]" for place, each in enumerate(changes)
     ]
+    same = [f"type(v{place}) is k{place}" for place in range(len(changes))]
+    same += [f"v{place} == v{place}" for place, each in enumerate(changes) if each.kind is float]  # not NaN
     values = ", ".join(f"v{place}" for place in range(len(changes)))
     lines += ["except KeyError: return None", f"return [{values}] if {' and '.join(same)} else None"]
     bind: Bind = function("bind(update)", lines, **{f"k{place}": each.kind for place, each in enumerate(changes)})
@@ -102,12 +108,10 @@ def is_text(value: str) -> bool:
 
 def _ids(given: list[Any]) -> tuple[Any, ...] | None:
     """Return a copy of the operand of ``$in``; None if it has other values than ids."""
-    try:
+    if given and type(given[0]) is str and _TEXTS.issuperset(map(type, given)):
         text = "".join(given)
-        kinds = _TEXTS
-    except TypeError:  # not all of them are strings
+    elif ID_TYPES.issuperset(map(type, given)):
         text = "".join([each for each in given if type(each) is str])
-        kinds = ID_TYPES
-    if not kinds.issuperset(map(type, given)) or not (text.isascii() or is_text(text)):
+    else:
         return None
-    return tuple(given)
+    return tuple(given) if text.isascii() or is_text(text) else None

@@ -11,6 +11,7 @@ from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
 from lowtide.documents.prepared.bound import PreparedFilter, PreparedUpdate, UpdateShape
 from lowtide.documents.prepared.statements import Few, Located, WritableView, at_once, few_of, located
+from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.results import UpdateResult
 from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch
@@ -29,24 +30,26 @@ Updated = tuple[UpdateResult, Document | None, Document | None]
 _NONE: Updated = (_NO_MATCH, None, None)
 
 
-def rewrite_known(view: WritableView, where: Located, key: bytes, update: Mapping[str, Any]) -> UpdateResult | None:
-    """Update the document with this key in its encoded form, if the update has the shape of the last one that changed a
-    document of the collection in this way. None if it has not, or if that is not possible; nothing was written then."""
+def update_known(
+    view: WritableView, where: Located, name: str, key: bytes, update: Mapping[str, Any]
+) -> UpdateResult | None:
+    """Update the document with this key. If the update has the shape of the last one that rewrote a document of the
+    collection, it is not prepared again. None if it needs a position in an array; nothing was written then."""
     shape: UpdateShape | None = where.row.recent.rewritten
     values = shape.bind(update) if shape is not None and type(update) is dict else None
-    if values is None or shape is None or shape.rewrite is None:
-        return None
-    full_key = where.prefix + key
-    stored = view.read(full_key)
-    if stored is None:
-        return _NO_MATCH
-    encoded = shape.rewrite(stored, values)
-    if encoded is None:
-        return None
-    if encoded == stored:
-        return _NO_CHANGE
-    view.apply_one(full_key, encoded, where.row_key, stored)
-    return _CHANGED
+    if values is not None and shape is not None and shape.rewrite is not None:
+        full_key = where.prefix + key
+        stored = view.read(full_key)
+        if stored is None:
+            return _NO_MATCH
+        encoded = shape.rewrite(stored, values)
+        if encoded == stored:
+            return _NO_CHANGE
+        if encoded is not None:
+            view.apply_one(full_key, encoded, where.row_key, stored)
+            return _CHANGED
+    change = prepare_update(update)
+    return update_at(view, name, key, change)[0] if not change.positional else None
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:

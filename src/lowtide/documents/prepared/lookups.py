@@ -90,14 +90,19 @@ class Lookup:
         long."""
         assert self.members is not None
         members: tuple[Any, ...] = values[self.members]
-        try:
-            keys = encode_texts(members, prefix)
-        except TypeError:  # not all of them are strings
-            kinds = set(map(type, members))
-            several = encode_column(kinds.pop(), members) if len(kinds) == 1 else list(map(encode, members))
-            keys = [prefix + key for key in several]
-        most = self.most + len(prefix)
+        keys, most = _keys_of(members, prefix), self.most + len(prefix)
         return keys if len(b"".join(keys)) <= most or max(map(len, keys)) <= most else None
+
+
+def _keys_of(ids: Sequence[Any], prefix: bytes) -> list[bytes]:
+    if ids and type(ids[0]) is str:
+        try:
+            return encode_texts(ids, prefix)
+        except TypeError:  # not all of them are strings
+            return [prefix + encode(each) for each in ids]
+    kinds = set(map(type, ids))
+    keys = encode_column(kinds.pop(), ids) if len(kinds) == 1 else map(encode, ids)
+    return [prefix + key for key in keys]
 
 
 def lookup_of(
