@@ -20,9 +20,10 @@ _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]\n"))
 _decoder: Final = msgspec.json.Decoder()
 
 
-def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Batch]:
-    """Yield the documents of a file. Empty lines are skipped. Raises BadFile, with the line and column."""
-    for block, number, lines in _blocks(stream, name):
+def read_json_lines(stream: BinaryIO, name: str, chunk: int = CHUNK) -> Iterator[Batch]:
+    """Yield the documents of a file, those in about ``chunk`` bytes at a time. Empty lines are skipped. Raises BadFile,
+    with the line and column."""
+    for block, number, lines in _blocks(stream, name, chunk):
         batch = _decoded(block, name, number, lines)
         if batch.documents:
             yield batch
@@ -37,13 +38,13 @@ def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
     return count
 
 
-def _blocks(stream: BinaryIO, name: str) -> Iterator[tuple[bytes, int, int]]:
+def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield the content in blocks of whole lines, each with the number of its first line, and how many it has."""
     pieces: list[bytes] = []
     held, number = 0, 1
     first = True
     read = getattr(stream, "read1", stream.read)  # do not wait for a pipe to fill the buffer
-    while chunk := read(CHUNK):
+    while chunk := read(size):
         if first:
             chunk, first = chunk.removeprefix(_BOM), False
         end = chunk.rfind(b"\n") + 1

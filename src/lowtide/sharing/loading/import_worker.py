@@ -23,6 +23,9 @@ from lowtide.sharing.loading.staged import stage
 from lowtide.system.messages import receive, send
 
 _BOM: Final = b"\xef\xbb\xbf"
+_CHUNK: Final = 1 << 16
+"""How many bytes are decoded at once: so few that their documents stay in the processor's cache until they are encoded.
+"""
 
 
 class FilePiece(msgspec.Struct, frozen=True):
@@ -63,7 +66,7 @@ def stage_piece(piece: FilePiece) -> StagedFile | None:
 
 
 def _encoded(data: bytes, name: str) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    for batch in read_json_lines(io.BytesIO(data), name):
+    for batch in read_json_lines(io.BytesIO(data), name, _CHUNK):
         documents = PlainDocuments(batch.documents) if batch.plain else batch.documents
         ready = prepare_batch(documents)
         if ready is not None:
