@@ -1,9 +1,8 @@
 """``python -m bench.arrow_floor``: the time to convert stored documents to an Arrow table, and its floor.
 
-First, documents in memory are decoded, as one array, to objects of a class with their fields. A conversion that decodes
-documents to Python objects cannot do less. Then each field is converted to an Arrow column as well, in the simple way.
-That is no floor: ``to_arrow`` may be faster. Then ``to_arrow`` itself, which also reads the documents from the store
-and infers their types. Last, DuckDB builds the same table from JSON Lines, with one thread and with all.
+First, the stored documents are read from the store and joined, as bytes. A conversion in this process cannot do less.
+Then ``to_arrow`` itself, which also finds each value in these bytes, infers the types, and makes the columns. Last,
+DuckDB builds the same table from JSON Lines, with one thread and with all.
 """
 
 from __future__ import annotations
@@ -11,92 +10,27 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
-from operator import attrgetter
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 import lowtide
 from bench.collections.people import make_people
 from bench.importing import BATCH, write_lines
-from lowtide.system.cycles import without_collector
-from lowtide.values.codec import encode_document
-
-Stored = list[bytes]
-
-
-class Address(msgspec.Struct, gc=False):
-    street: str
-    house: int
-    zip: str
+from lowtide.engine import EngineSnapshot, Range, after_prefix
+from lowtide.store.owned import OwnedStore
+from lowtide.store.store import backend_of
 
 
-class Person(msgspec.Struct, gc=False):
-    """The fields of a document, with the types that ``to_arrow`` finds."""
-
-    id: str = msgspec.field(name="_id")
-    name: str
-    email: str
-    city: str
-    rank: int
-    balance: int
-    score: float
-    active: bool
-    tags: list[str]
-    address: Address
-    revision: int
-
-
-FIELDS: dict[str, pa.DataType] = {
-    "id": pa.string(),
-    "name": pa.string(),
-    "email": pa.string(),
-    "city": pa.string(),
-    "rank": pa.int64(),
-    "balance": pa.int64(),
-    "score": pa.float64(),
-    "active": pa.bool_(),
-    "tags": pa.list_(pa.string()),
-    "revision": pa.int64(),
-}
-ADDRESS: dict[str, pa.DataType] = {"street": pa.string(), "house": pa.int64(), "zip": pa.string()}
-_people = msgspec.msgpack.Decoder(list[Person]).decode
-
-
-def make_stored(count: int) -> list[Stored]:
-    """The documents in their stored form, in batches."""
-    stored = [encode_document(person) for person in make_people(0, count, count)]
-    return [stored[first : first + BATCH] for first in range(0, count, BATCH)]
-
-
-def decode(batch: Stored) -> list[Person]:
-    """Decode documents as one array."""
-    return _people(b"\xdd" + len(batch).to_bytes(4, "big") + b"".join(batch))
-
-
-def columns(people: list[Person]) -> pa.RecordBatch:
-    """A column for each field. The column of objects is built from the columns of their fields."""
-    arrays = {name: _column(people, name, kind) for name, kind in FIELDS.items()}
-    inner = [each.address for each in people]
-    address = pa.StructArray.from_arrays([_column(inner, *each) for each in ADDRESS.items()], list(ADDRESS))
-    return pa.RecordBatch.from_pydict({"_id": arrays.pop("id"), **arrays, "address": address})
-
-
-def _column(rows: list[Any], name: str, kind: pa.DataType) -> pa.Array:
-    return pa.array(list(map(attrgetter(name), rows)), kind)
-
-
-def decoded(batches: list[Stored]) -> int:
-    with without_collector():
-        return sum(len(decode(batch)) for batch in batches)
-
-
-def converted(batches: list[Stored]) -> pa.Table:
-    with without_collector():
-        return pa.Table.from_batches([columns(decode(batch)) for batch in batches])
+def read(store: lowtide.Store) -> int:
+    """Read the documents as they are stored, and join them; the number of bytes."""
+    owned = backend_of(store)
+    assert isinstance(owned, OwnedStore)
+    prefix = owned.engine.catalog.prefix_of("documents/people")
+    with EngineSnapshot(owned.engine, None) as snapshot:
+        batches = snapshot.values(Range(prefix, after_prefix(prefix)), BATCH)
+        return sum(len(b"".join(batch)) for batch in batches)
 
 
 def fill(place: Path, count: int) -> None:
@@ -136,11 +70,9 @@ def main() -> None:
     count, rounds = given.documents, given.rounds
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        batches = make_stored(count)
-        tell("decode the documents", lambda: decoded(batches), count, rounds)
-        tell("... and make a column of each field", lambda: converted(batches), count, rounds)
         fill(place / "store", count)
         with lowtide.open(place / "store") as store:
+            tell("read the stored documents", lambda: read(store), count, rounds)
             tell("to_arrow", store["people"].to_arrow, count, rounds)
         write_lines(place / "people.jsonl", count)
         tell("duckdb, one thread", by_duckdb(place / "people.jsonl", 1), count, rounds)

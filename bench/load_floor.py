@@ -1,10 +1,10 @@
 """``python -m bench.load_floor``: the cost of loading documents that Spark's tasks have staged, and its floor.
 
 Each step adds to the ones before it: read the staged files; put the rows into a separate LMDB file, in key order, in
-one synced transaction; put what a bulk load keeps for the change feed there as well, which has each document once more.
-A load cannot do less. Then comes the load itself: as one transaction, which is used for a job of up to 256 MiB beside
-other documents; as a bulk load through the log, as an application does it for another process; and directly to the
-base. Each is timed until it is committed, and until the store is closed, when all rows are in the base.
+one synced transaction; put what a bulk load keeps for the change feed there as well, which has each document once more,
+in blocks. A load cannot do less. Then comes the load itself: as one transaction, which is used for a job of up to
+256 MiB beside other documents; as a bulk load through the log, as an application does it for another process; and
+directly to the base. Each is timed until it is committed, and until the store is closed, when all rows are in the base.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import lmdb
 
 import lowtide
 from bench.spark.rows import COLLECTION, make_document
-from lowtide.feed.differences import Difference, encode_difference
+from lowtide.feed.differences import encode_blocks
 from lowtide.sharing.loading.job import Job, StagedFile, new_job_name
 from lowtide.sharing.loading.staged import announce, driver_process, make_staging, stage, staged_batches
 from lowtide.store.owned import OwnedStore
@@ -69,10 +69,7 @@ def straight(directory: Path, file: StagedFile, place: Path, *, changes: bool) -
     for keys, documents in staged_batches(directory, (file,)):
         rows += [(_ROWS + key, _TS + document) for key, document in zip(keys, documents, strict=True)]
         if changes:
-            told += [
-                (_CHANGES + key, _TS + encode_difference(Difference(document)))
-                for key, document in zip(keys, documents, strict=True)
-            ]
+            told += [(_CHANGES + key, _TS + block) for key, block in zip(*encode_blocks(keys, documents), strict=True)]
     rows.sort()
     told.sort()
     with lmdb.open(str(place), map_size=1 << 36) as environment, environment.begin(write=True) as txn:

@@ -1,8 +1,9 @@
 """``python -m bench.spark.floor``: the floor of Spark jobs, from a Python source that does next to nothing.
 
-A read by an index cannot be faster than one whose tasks return their rows from memory, without a plan, a pin or a
-store. A write cannot be faster than one whose tasks encode and stage their rows, with no load afterwards. Both are
-compared with Lowtide, and with the references: the full scan, and Spark's write to Parquet.
+A read by an index cannot be faster than one whose task returns its rows from memory, without a plan, a pin or a store.
+It has one task, as the read by an index has. A write cannot be faster than one whose tasks encode and stage their rows,
+with no load afterwards. Both are compared with Lowtide, and with the references: the full scan, and Spark's write to
+Parquet.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 import lowtide
 from bench.spark.jobs import CACHE_OFF, NONE, SOME, Files, Sources, to_nowhere
 from bench.spark.rows import COLLECTION, SCHEMA, build_lowtide, build_parquet
-from bench.spark.session import CORES, make_session
+from bench.spark.session import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
     sources = Sources(spark, files)
 
     def from_memory() -> DataFrame:
-        reader = spark.read.format("from_memory").option("documents", count).option("partitions", CORES)
+        reader = spark.read.format("from_memory").option("documents", count).option("partitions", 1)
         return reader.schema(SCHEMA).load()
 
     return {
@@ -83,12 +84,15 @@ def tell(found: dict[str, float]) -> None:
         print(f"{name:20} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)
 
 
-def measure(spark: SparkSession, files: Files, count: int, rounds: int) -> None:
+def measure(spark: SparkSession, files: Files, count: int, rounds: int, only: str | None) -> None:
     from bench.spark.floor_sources import FromMemory, StagedOnly
 
     spark.dataSource.register(FromMemory)
     spark.dataSource.register(StagedOnly)
-    tell(turns(reads(spark, files, count), rounds))
+    if only != "writes":
+        tell(turns(reads(spark, files, count), rounds))
+    if only == "reads":
+        return
 
     def emptied(name: str) -> None:
         shutil.rmtree(files.place / "written", ignore_errors=True)
@@ -102,14 +106,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--documents", type=int, default=2_000_000, help="that are read; half as many are written")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=("reads", "writes"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         files = Files(Path(scratch))
-        build_lowtide(str(files.lowtide), given.documents, True)
+        if given.only != "writes":
+            build_lowtide(str(files.lowtide), given.documents, True)
         build_parquet(str(files.unwritten), given.documents // 2)
         spark = make_session(files.place)
         try:
-            measure(spark, files, given.documents, given.rounds)
+            measure(spark, files, given.documents, given.rounds, given.only)
         finally:
             spark.stop()
 
