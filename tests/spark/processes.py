@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from lowtide.system.identity import identify
 from tests.spark.programs.gates import processes_at
 from tests.support.patience import PATIENCE
+from tests.support.warm import Started, start
 
 Result = TypeVar("Result")
 
@@ -63,7 +64,8 @@ class Obedient(Protocol):
 class Program:
     """A program of :mod:`tests.spark.programs`, as the test talks to it.
 
-    A thread listens and puts what it hears into the dictionaries, which only it writes; the test waits for entries.
+    A thread listens and puts what it hears into the dictionaries, which only it writes; the test waits for entries. An
+    owner is a fork of a process that has imported it; a driver is a process of its own.
     """
 
     def __init__(self, module: str, *arguments: str, errors: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -75,14 +77,21 @@ class Program:
         self.steps: dict[int, int] = {}
         """The commits that an owner has told of: timestamp -> step."""
         self._ready = False
+        program = f"tests.spark.programs.{module}"
+        self._child: Started | subprocess.Popen[str]
         with errors.open("ab") as file:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", f"tests.spark.programs.{module}", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env={**environment, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
-            )
+            if module == "owner":
+                main = f"from {program} import main; main()"
+                self._child = start(main, *arguments, stderr=file.fileno(), imports=(program,))
+            else:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-m", program, *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=file,
+                    text=True,
+                    env={**environment, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+                )
         threading.Thread(target=self._listen, daemon=True).start()
         self._wait(lambda: self._ready, "start")
 
@@ -97,7 +106,7 @@ class Program:
     def _listen(self) -> None:
         assert self._child.stdout is not None
         for line in self._child.stdout:
-            if not line.startswith(b"{"):
+            if not line.startswith("{"):
                 continue  # Spark's own words
             heard = json.loads(line)
             if "ts" in heard:
@@ -126,7 +135,7 @@ class Program:
         """Give a command without waiting for its answer, which has the returned number."""
         self._asked += 1
         assert self._child.stdin is not None
-        self._child.stdin.write(json.dumps({"number": self._asked, "what": what, **more}).encode() + b"\n")
+        self._child.stdin.write(json.dumps({"number": self._asked, "what": what, **more}) + "\n")
         self._child.stdin.flush()
         return self._asked
 
@@ -164,6 +173,9 @@ class Program:
 
     def finish(self) -> None:
         self.kill()
+        if isinstance(self._child, Started):
+            self._child.close()
+            return
         for stream in (self._child.stdin, self._child.stdout):
             assert stream is not None
             with contextlib.suppress(OSError, ValueError):

@@ -65,14 +65,14 @@ class Stream:
 
 
 def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """At some of the gates; at all of them in the full attack."""
+    """At some of the gates, others in the next run; at all of them in the full attack."""
     spark.dataSource.register(GatedSource)
     with programs_in(tmp_path) as programs:
         stream = Stream(spark, programs, tmp_path)
         stream.write_on(50)
-        for gate in some(("read", "write", "commit", "committed", "plan"), 3):
+        for gate in some(("read", "write", "commit", "committed", "plan"), 2):
             assert not stream.interrupt(gate, "process"), f"the stream does not notice a kill at {gate!r}"
-        for gate, victim in some((("read", "source"), ("plan", "source"), ("commit", "target")), 2):
+        for gate, victim in some((("read", "source"), ("plan", "source"), ("commit", "target")), 1):
             assert stream.interrupt(gate, victim), f"the stream needs the owner of the {victim}"
         assert stream.run(tmp_path / "no gates").awaitTermination(int(PATIENCE))
         last = stream.owners["source"].last_step
