@@ -7,10 +7,13 @@ import pytest
 from bench import fresh
 from tests.support.warm import start
 
+SECTIONS = ("bench.growth", "bench.latency", "bench.memory", "bench.recovery")
+"""Those that run steps in new processes."""
+
 
 def run_in_a_fork(order: str) -> tuple[int, str]:
-    """As :func:`bench.fresh.run`, but in a fork of a process that has imported Lowtide and nothing else."""
-    process = start("from bench.fresh import main; main()")
+    """As :func:`bench.fresh.run`, but in a fork of a process that has imported Lowtide and the sections."""
+    process = start("from bench.fresh import main; main()", imports=SECTIONS)
     try:
         process.stdin.write(order)
         process.stdin.close()

@@ -13,7 +13,7 @@ from bench.section import Data
 from bench.variant import Sample
 from tests.bench.support import check_shown, make_plan, through_json
 
-TINY = Scale(4_000, 500, 1_000, checkpoint_bytes=64 << 10)
+TINY = Scale(2_000, 250, 500, checkpoint_bytes=32 << 10)
 
 
 @pytest.mark.parametrize("holder", ["snapshot", "pin"])
@@ -27,8 +27,8 @@ def test_all_stores_take_their_turns_and_show_what_they_should(holder: Holder, t
         *(f"{name} with a reader" for name in installed_peers()),
     }
     for samples in data["samples"].values():
-        assert [sample["updates"] for sample in samples] == [1_000, 2_000, 3_000, 4_000]
-    assert 0 < max(sample["history"] for sample in data["samples"][WITH]) <= 500
+        assert [sample["updates"] for sample in samples] == [500, 1_000, 1_500, 2_000]
+    assert 0 < max(sample["history"] for sample in data["samples"][WITH]) <= 250
     assert data["settings"]["holder"] == holder
     check_shown(section, data, tmp_path)
 
@@ -67,7 +67,7 @@ def test_what_a_reader_may_not_cost_is_found(data: Data, missed: list[str]) -> N
 
 
 def test_a_store_that_used_up_its_disk_ends_there_and_the_table_says_so(tmp_path: Path) -> None:
-    data = long_reader.measure(make_plan(tmp_path), Scale(4_000, 200, 1_000, disk_bytes=1), "snapshot")
+    data = long_reader.measure(make_plan(tmp_path), Scale(400, 50, 100, disk_bytes=1), "snapshot")
     assert {len(samples) for samples in data["samples"].values()} == {1}
     assert data["stopped"].keys() == data["samples"].keys()
 

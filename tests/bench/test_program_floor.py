@@ -39,7 +39,7 @@ def test_a_flat_shop_answers_as_documents_do_and_leaves_the_same_behind(model: s
 
 @pytest.mark.parametrize("model", [MIX, ORDERS])
 def test_it_counts_each_kind_of_request(model: str, tmp_path: Path) -> None:
-    found = program_floor.programs(tmp_path, SIZE, count=100, rounds=2, model=model)
+    found = program_floor.programs(tmp_path, SIZE, count=60, rounds=1, model=model)
     assert list(found) == [*KINDS, "mix"]
     assert all(set(by) == {"collections", "flat", "sqlite3"} and min(by.values()) > 0 for by in found.values())
 
@@ -60,7 +60,7 @@ def test_flat_writes_leave_what_collections_leave(tmp_path: Path) -> None:
 
 
 def test_it_measures_each_statement(tmp_path: Path) -> None:
-    found = program_floor.statements(tmp_path, count=100, rounds=2)
+    found = program_floor.statements(tmp_path, count=30, rounds=1)
     assert len(found) == 6
     assert all(set(by) == {"collections", "flat", "sqlite3"} and min(by.values()) > 0 for by in found.values())
 
@@ -102,7 +102,7 @@ def test_shops_that_answer_differently_are_refused(tmp_path: Path, monkeypatch: 
 def test_it_tells_a_line_for_each_kind(
     synced: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = ["program_floor", "--requests", "100", "--rounds", "1", "--customers", "30", "--rows", "100"]
+    given = ["program_floor", "--requests", "40", "--rounds", "1", "--customers", "30", "--rows", "30"]
     given += ["--jobs", "20"]
     monkeypatch.setattr(sys, "argv", given + synced)
     program_floor.main()

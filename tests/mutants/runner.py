@@ -31,12 +31,19 @@ import msgspec
 import pytest
 import sortedcontainers
 import xdist.scheduler.loadscope
+from hypothesis.internal.conjecture.providers import _get_local_constants
 
 from tests.mutants.mutant import PROJECT, is_of
 from tests.mutants.swap import loaded_functions, swap
 
 WARM = (hypothesis.stateful, lmdb, msgspec, sortedcontainers, xdist.scheduler.loadscope)
-"""What nearly every trial imports."""
+"""What nearly every trial imports, ..."""
+ALSO = tuple(
+    [f"_pytest.{name}" for name in ("skipping", "threadexception", "tracemalloc", "unittest", "unraisableexception")]
+    + [f"tests.support.{name}" for name in ("attack", "examples", "memory", "quick", "spark_start", "workers")]
+    + ["pdb"]
+)
+"""... and nothing of it imports Lowtide, which is imported again for some trials."""
 COLD = ("lowtide.cli", "lowtide.pipeline", "lowtide.rdf", "lowtide.spark")
 """What few trials import, and takes long."""
 UNUSED = ("doctest", "faulthandler", "junitxml", "nose", "pastebin", "setuponly", "setupplan", "stepwise", "warnings")
@@ -178,6 +185,9 @@ def _warm_up(sources: Path) -> None:
     for found in pkgutil.walk_packages([str(sources / "lowtide")], "lowtide.", onerror=bool):
         if not found.name.startswith(COLD) and not found.name.endswith("__main__"):
             importlib.import_module(found.name)
+    for name in ALSO:
+        importlib.import_module(name)
+    _get_local_constants()  # of the sources, which Hypothesis tries: to look for them takes longer than many a trial
     gc.collect()
     _functions.update(loaded_functions())
     gc.freeze()
