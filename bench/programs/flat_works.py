@@ -33,7 +33,7 @@ def commit_alone(engine: Engine, writes: Writes, before: Writes) -> None:
     """Commit in a process with one thread. ``before`` has the values of the same keys, in the same order."""
     payload = encode_payload(engine.time(), writes, None, list(before.values()), engine.before_images)
     seen = engine.registry.published
-    done = engine.committer.commit_at_once(writes, payload, seen=seen, token=0, durably=engine.durable)
+    done = engine.committer.commit_at_once(writes, payload, seen, 0, engine.durable)
     assert done
 
 

@@ -16,14 +16,16 @@ import pytest
 import lowtide
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.validate import RecentCommits
+from lowtide.engine.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.isolation.world import commits, get, put
 from tests.support.parts import parts_of
 
-_EVERY_WAY = (Committer._log_and_publish, Committer._remember, RecentCommits.remember, RecentCommits.trim)
+_EVERY_WAY = (Committer._remember, RecentCommits.remember, RecentCommits.trim)
 WAYS: dict[str, tuple[Any, ...]] = {
-    "at once": (Committer._commit_unchanged, *_EVERY_WAY),
-    "by a request": (Committer.commit_alone, Committer._may_commit, *_EVERY_WAY),
+    "at once": (Committer._commit_unchanged, VersionStore.publish_one, *_EVERY_WAY),
+    "several keys at once": (Committer._commit_unchanged, VersionStore.publish, *_EVERY_WAY),
+    "by a request": (Committer.commit_alone, Committer._may_commit, Committer._log_and_publish, *_EVERY_WAY),
 }
 _CODES = {method.__code__ for methods in WAYS.values() for method in methods}
 
@@ -52,6 +54,8 @@ class Interrupt:
 def commit_interrupted(store: lowtide.Store, interrupt: Interrupt, way: str) -> None:
     writer = store.begin()
     put(writer, "a", 2)
+    if way == "several keys at once":
+        put(writer, "d", 2)
     if way == "by a request":
         writer.on_commit(lambda ts: None)
     sys.settrace(interrupt.trace)

@@ -217,10 +217,19 @@ MUTANTS = [
         "engine/transaction/commit.py",
         (
             (
-                "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n",
+                "            else:\n                grown = versions.publish(ts, writes)  # point: commit.publish\n",
+                (
+                    "            else:\n"
+                    "                registry.published = ts\n"
+                    "                grown = versions.publish(ts, writes)  # point: commit.publish\n"
+                ),
+            ),
+            (
+                "        grown = versions.publish(ts, writes)  # point: commit.publish\n        if names",
                 (
                     "        registry.published = ts\n"
-                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
+                    "        grown = versions.publish(ts, writes)  # point: commit.publish\n"
+                    "        if names"
                 ),
             ),
         ),
@@ -237,15 +246,11 @@ MUTANTS = [
         "engine/transaction/commit.py",
         (
             (
+                "            log.append(ts, payload, durably)  # point: commit.log\n",
                 (
-                    "        self._log.append(ts, payload, durably)  # point: commit.log\n"
-                    "        registry.syncing = False\n"
-                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
-                ),
-                (
-                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
-                    "        registry.published = ts\n"
-                    "        self._log.append(ts, payload, durably)  # point: commit.log\n"
+                    "            versions.publish(ts, writes)\n"
+                    "            registry.published = ts\n"
+                    "            log.append(ts, payload, durably)  # point: commit.log\n"
                 ),
             ),
         ),
@@ -260,7 +265,7 @@ MUTANTS = [
         "a commit at once does not look again under the lock",
         "Another commit comes between the last look at the newest state and the lock, and its update is lost.",
         "engine/transaction/commit.py",
-        (("if self.closed is not None or self._registry.published != seen:", "if self.closed is not None:"),),
+        (("if self.closed is not None or registry.published != seen:", "if self.closed is not None:"),),
         ("tests/unit/engine/statements/test_alone.py::test_what_is_committed_between_its_reads_and_its_commit_counts",),
     ),
     Mutant(
@@ -374,11 +379,30 @@ MUTANTS = [
         "engine/transaction/transaction.py",
         (
             (
-                "            ts = engine.committer.commit_at_once(",
+                (
+                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
+                    "            if ts:\n"
+                    "                registration.token = 0"
+                ),
+                (
+                    "            registration.token = 0\n"
+                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
+                    "            if ts:\n"
+                    "                registration.token = 0"
+                ),
+            ),
+            (
+                (
+                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
+                    "            if ts:\n"
+                    "                if registration"
+                ),
                 (
                     "            if registration is not None:\n"
                     "                registration.token = 0\n"
-                    "            ts = engine.committer.commit_at_once("
+                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
+                    "            if ts:\n"
+                    "                if registration"
                 ),
             ),
         ),

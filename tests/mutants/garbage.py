@@ -78,6 +78,16 @@ MUTANTS = [
                     "            while older"
                 ),
             ),
+            (
+                "            chains[key] = (ts, value, None)\n            value = older[1]\n",
+                (
+                    "            if value is None:\n"
+                    "                del chains[key]\n"
+                    "            else:\n"
+                    "                chains[key] = (ts, value, None)\n"
+                    "            value = older[1]\n"
+                ),
+            ),
         ),
         ("tests/garbage/test_table.py::test_a_tombstone_of_a_key_that_was_written_since_stays_too_without_any_reader",),
     ),
@@ -131,7 +141,12 @@ MUTANTS = [
         "the end of a snapshot keeps its memory",
         "A snapshot that was closed stays in the registry and holds back collection for ever.",
         "engine/transaction/registry.py",
-        (("        self.live.pop(token, None)  # point: release.live\n", ""),),
+        (
+            (
+                'destructor."""\n        self.live.pop(token, None)  # point: release.live\n',
+                'destructor."""\n',
+            ),
+        ),
         (
             "tests/unit/engine/transaction/test_registry.py::test_releasing_is_harmless_when_repeated_or_unknown",
             "tests/garbage/test_nothing_stays.py::test_a_dropped_snapshot_and_one_of_a_dead_thread_hold_nothing",

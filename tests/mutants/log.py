@@ -63,7 +63,7 @@ MUTANTS = [
         "engine/log/writer.py",
         (
             (
-                "                self._erase(file, position, len(data), error)\n",
+                "            self._erase(file, position, length, error)\n",
                 "",
             ),
         ),
@@ -77,17 +77,8 @@ MUTANTS = [
         "engine/log/writer.py",
         (
             (
-                (
-                    "            if isinstance(error, OSError):\n"
-                    "                self.failure = error\n"
-                    "                raise failed(error) from error\n"
-                    "            raise\n"
-                ),
-                (
-                    "            if isinstance(error, OSError):\n"
-                    "                raise failed(error) from error\n"
-                    "            raise\n"
-                ),
+                "        if isinstance(error, OSError):\n            self.failure = error\n",
+                "        if isinstance(error, OSError):\n",
             ),
         ),
         (

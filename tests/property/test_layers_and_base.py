@@ -23,6 +23,7 @@ from lowtide.engine.log.frame import Commit
 from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions.chain import versions_of
 from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.published import Published
 from lowtide.engine.versions.visibility import Reader
 from tests.property.profile import with_files
 from tests.unit.engine.base.bases import PREFIX, kept_by, new_base, rows_of, tombstones_of
@@ -32,16 +33,15 @@ writes = st.dictionaries(st.sampled_from(KEYS), st.sampled_from([None, b"", b"x"
 
 
 class Shelving(RuleBasedStateMachine):
-    """All the places where a version can be. ``published`` makes this the reader's registry."""
+    """All the places where a version can be. ``registry`` is the reader's."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stack = ExitStack()
         self.base = self._stack.enter_context(new_base())
         self.versions = VersionStore(0, 3)
-        self.published = 0
-        self.syncing = False
-        self.reader = Reader(self.versions, self.base, self, 3)
+        self.registry = Published(0)
+        self.reader = Reader(self.versions, self.base, self.registry, 3)
         self.reader.sparse.add(PREFIX)
         self.reader.first_chunk = self.reader.least_run = 1  # so that one deleted key is worth a gap
         self.collector = "exact"
@@ -71,8 +71,9 @@ class Shelving(RuleBasedStateMachine):
 
     # The parts at work
 
-    def timestamps(self) -> list[int]:
-        return [ts for ts, _ in self.live]
+    @property
+    def published(self) -> int:
+        return self.registry.published
 
     def horizon(self, bound: int) -> Exact:
         return make_horizon(self.collector, (ts for ts, _ in self.live), bound)
@@ -87,7 +88,7 @@ class Shelving(RuleBasedStateMachine):
             ts = self.published + 1
             grown = self.versions.publish(ts, change)
             self.everybody_reads_an_instant()  # which this commit is not yet part of
-            self.published = ts
+            self.registry.published = ts
             self.log.append(Commit(ts, 0.0, change))
             self.versions.active.held.update(dict.fromkeys(grown))
             if prunes:
@@ -98,12 +99,14 @@ class Shelving(RuleBasedStateMachine):
     def begin(self, writer: bool, change: Writes) -> None:
         """A snapshot, and a commit that it does not see."""
         self.live.append((self.published, writer))
+        self.registry.live = dict(enumerate(ts for ts, _ in self.live))
         self.commit([change], True)
 
     @precondition(lambda self: self.live)
     @rule(index=st.integers(0, 100))
     def end(self, index: int) -> None:
         self.ended.append(self.live.pop(index % len(self.live))[0])
+        self.registry.live = dict(enumerate(ts for ts, _ in self.live))
 
     @rule(by_helper=st.booleans())
     def checkpoint_goes_on(self, by_helper: bool) -> None:

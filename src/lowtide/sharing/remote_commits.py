@@ -85,7 +85,7 @@ class RemoteCommits:
             else:
                 self._registry.release(request.token)
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Do nothing: a request is sent to the owner."""
         return 0
 

@@ -74,7 +74,7 @@ class Store(Kinds[AutocommitStatements]):
         """
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
         opened_by = caller() if self._origins else None
-        return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
+        return transaction_of(begin(self._access.backend.engine, policy, read_only, opened_by, self))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end of the block, and rolls back on an error.
@@ -84,7 +84,7 @@ class Store(Kinds[AutocommitStatements]):
         """
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
         opened_by = caller() if self._origins else None
-        return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
+        return transaction_of(begin(self._access.backend.engine, policy, read_only, opened_by, self))
 
     def _policy(self, isolation: Isolation | str) -> Policy:
         """The policy of an isolation level. In a read-only store, levels below SNAPSHOT are raised to it."""

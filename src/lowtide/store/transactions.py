@@ -36,8 +36,8 @@ class Transaction(Kinds[TransactionStatements]):
     __slots__ = ("_collections", "_tx")
 
     _tx: EngineTransaction
-    _collections: dict[str, Collection]
-    """The collections opened so far. Programs open the same few repeatedly."""
+    _collections: dict[str, Collection] | None
+    """The collections opened so far; None before the first. Programs open the same few repeatedly."""
 
     @property
     def ts(self) -> int:
@@ -70,10 +70,12 @@ class Transaction(Kinds[TransactionStatements]):
         return CLASSES[name](name, prefix, tx.read, tx)
 
     def __getitem__(self, name: str) -> Collection:
-        found = self._collections.get(name) if type(name) is str else None
+        opened = self._collections
+        if opened is None:
+            opened = self._collections = {}
+        found = opened.get(name) if type(name) is str else None
         if found is None:
-            found = Collection(TransactionStatements(self._tx), name)
-            self._collections[name] = found
+            found = opened[name] = Collection(TransactionStatements(self._tx), name)
         return found
 
     def _statements(self) -> TransactionStatements:
@@ -133,7 +135,7 @@ def transaction_of(tx: EngineTransaction) -> Transaction:
     """Wrap a transaction of the engine for users."""
     shown = Transaction()  # without __init__, which would be called from C and take longer than this
     shown._tx = tx
-    shown._collections = {}
+    shown._collections = None
     return shown
 
 

@@ -126,6 +126,11 @@ def encode_payload(
     return _encode((time, writes, names, existed, before) if keep_before else (time, writes, names, existed))
 
 
+def encode_one(time: float, writes: Writes, existed: bool) -> bytes:
+    """The same as ``encode_payload``, for one write to a keyspace that the log knows, without earlier values."""
+    return _encode((time, writes, None, _PRESENT if existed else _ABSENT))
+
+
 def identified(payload: bytes, identity: bytes) -> bytes:
     """The payload with the identity of its commit added."""
     before = _NIL if payload[:1] == _PLAIN else b""

@@ -97,10 +97,23 @@ class LogWriter:
         """Write one commit with timestamp ``ts``: all of it or, on any error, nothing."""
         if self.failure is not None or ts != self.last_ts + 1:
             raise self._refusal(ts)
-        if self.position + FRAME_HEADER + len(payload) > self._size:
-            self._rotate(FRAME_HEADER + len(payload))
+        length = FRAME_HEADER + len(payload)
+        if self.position + length > self._size:
+            self._rotate(length)
         data, crc = encode_frame(ts, self.durable_ts, self._crc, self._salt, payload)
-        self._write(data, crc, ts, durably)
+        if durably:
+            self._write(data, crc, ts, True)
+            return
+        # The same as ``_write``, without a call.
+        file, position = self._file, self.position
+        assert file is not None
+        try:
+            file.write(position, data)
+            # No call between these: an interrupt comes before all of them or after.
+            self._crc, self.position, self.appended, self.last_ts = crc, position + length, self.appended + length, ts
+        except BaseException as error:
+            self._undo(file, position, length, ts, error)
+            raise
 
     def append_group(self, first_ts: int, payloads: list[bytes], durably: bool) -> None:
         """Write one commit per payload, the first with timestamp ``first_ts``, with one system call: all or none."""
@@ -134,13 +147,18 @@ class LogWriter:
             # No call between these: an interrupt comes before all of them or after.
             self._crc, self.position, self.appended, self.last_ts = crc, end, appended, ts
         except BaseException as error:
-            if self.last_ts != ts:
-                self.durable_ts = min(self.durable_ts, last_ts)
-                self._erase(file, position, len(data), error)
-            if isinstance(error, OSError):
-                self.failure = error
-                raise failed(error) from error
+            self._undo(file, position, len(data), ts, error)
             raise
+
+    def _undo(self, file: LogFile, position: int, length: int, ts: int, error: BaseException) -> None:
+        """After an error, erase the frames that were to end with commit ``ts``, unless the log has them. An error of
+        the disk is raised as one of the store."""
+        if self.last_ts != ts:
+            self.durable_ts = min(self.durable_ts, self.last_ts)
+            self._erase(file, position, length, error)
+        if isinstance(error, OSError):
+            self.failure = error
+            raise failed(error) from error
 
     def _refusal(self, first_ts: int) -> StoreFailed:
         """The error for a log that cannot be appended to. A gap in the timestamps poisons it: the log has a commit that

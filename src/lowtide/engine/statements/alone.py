@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
-from lowtide.engine.log.frame import encode_payload
+from lowtide.engine.log.frame import encode_one, encode_payload
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.types import KEYSPACE_PREFIX, MAX_COMMIT, Range, Writes, commit_too_large
@@ -125,7 +125,15 @@ class LoneStatement(NewestReads):
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
         """The same as ``apply``, for one key."""
-        self._submit({full_key: value}, (relied_on,), [before])
+        engine, writes = self.engine, {full_key: value}
+        catalog = engine.catalog
+        names = catalog.names_to_log(writes) if catalog.unlogged else None
+        if names is None and self.replaced is None and self._looked_at is None and not engine.before_images:
+            payload = encode_one(engine.time(), writes, before is not None)
+            self.relied_on, self.submitted = (relied_on,), True
+            if engine.committer.commit_at_once(writes, payload, self.ts, 0, engine.durable):
+                return
+        self._submit(writes, (relied_on,), [before])
 
     def apply(
         self,
@@ -146,9 +154,7 @@ class LoneStatement(NewestReads):
         if self._looked_at is not None and not writes.keys() >= set(self._looked_at):
             self.scanned = True
         self.submitted = True
-        if names is None and engine.committer.commit_at_once(
-            writes, payload, seen=self.ts, token=0, durably=engine.durable
-        ):
+        if names is None and engine.committer.commit_at_once(writes, payload, self.ts, 0, engine.durable):
             return
         engine.committer.submit(
             Request(

@@ -52,9 +52,7 @@ class Autocommit:
         payload = encode_payload(time, writes, names, before, engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        if names is None and engine.committer.commit_at_once(
-            writes, payload, seen=seen, token=0, durably=engine.durable
-        ):
+        if names is None and engine.committer.commit_at_once(writes, payload, seen, 0, engine.durable):
             return None
         request = Request(writes=writes, seen=seen, time=time, payload=payload, durably=engine.durable, names=names)
         engine.committer.submit(request)

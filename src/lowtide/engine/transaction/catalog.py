@@ -138,6 +138,10 @@ class Catalog:
 
     def names_to_log(self, writes: Writes) -> Names | None:
         """The keyspaces of ``writes`` that are not in the log yet, for the commit to carry."""
+        if len(writes) == 1:
+            (key,) = writes
+            prefix = key[:KEYSPACE_PREFIX]
+            return {self.unlogged[prefix]: prefix} if prefix in self.unlogged else None
         prefixes = set(map(_prefix, writes))
         names = {name: prefix for prefix in prefixes if (name := self.unlogged.get(prefix)) is not None}
         return names or None

@@ -65,12 +65,16 @@ class Committer(CommitQueue):
         self._after_commit = after_commit
         self._show = show
         self._collect_later = collect_later
-        self.collected = 0
-        """The number of versions dropped from chains so far; written under the commit lock."""
+        self._collected = 0
         self.collect_failures = 0
         self.conflicts = 0
         """The number of commits refused so far because of a conflict; written under the commit lock."""
         self.closed: Error | None = None
+
+    @property
+    def collected(self) -> int:
+        """The number of versions dropped from chains so far; written under the commit lock."""
+        return self._collected + self._versions.replaced
 
     def _commit(self, group: list[Request]) -> None:
         """Validate, log and publish a group. The caller holds the lock."""
@@ -123,16 +127,31 @@ class Committer(CommitQueue):
         self._after_commit()
 
     def _commit_unchanged(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
-        if self.closed is not None or self._registry.published != seen:
+        registry = self._registry
+        if self.closed is not None or registry.published != seen:
             return 0
-        log, registry, ts = self._log, self._registry, seen + 1
+        log, versions, ts = self._log, self._versions, seen + 1
         failed: Request | None = None
         logged_before = log.last_ts
         try:
             # As in ``_may_commit``: if there is nothing to compare, the snapshot only has to be live still.
             if token and (gone := registry.settle(token)) is not None:
                 raise gone
-            self._log_and_publish(ts, writes, payload, durably)
+            # The same as ``_log_and_publish``, without calls for a single key: most commits come here.
+            registry.syncing = durably
+            log.append(ts, payload, durably)  # point: commit.log
+            registry.syncing = False
+            if len(writes) == 1:
+                ((key, value),) = writes.items()
+                grown = [key] if versions.publish_one(ts, key, value, registry) else None  # point: commit.publish
+            else:
+                grown = versions.publish(ts, writes)  # point: commit.publish
+                registry.published = ts  # point: commit.visible
+            self._show(ts)
+            if registry.serializable or self._validator.recent.commits:
+                self._remember([(ts, writes)])
+            if grown:
+                self._collect_safely(grown)
         except BaseException as error:
             failed = Request(writes=writes, seen=seen, time=0.0, payload=payload, durably=durably, names=None)
             failed.token, failed.ts = token, ts
@@ -156,11 +175,11 @@ class Committer(CommitQueue):
         callbacks: list[Callback] | None = None,
     ) -> None:
         """Write one validated commit to the log, then to its chains, and make it visible."""
-        registry = self._registry
+        registry, versions = self._registry, self._versions
         registry.syncing = durably
         self._log.append(ts, payload, durably)  # point: commit.log
         registry.syncing = False
-        grown = self._versions.publish(ts, writes)  # point: commit.publish
+        grown = versions.publish(ts, writes)  # point: commit.publish
         if names is not None:
             self._name(names)
         registry.published = ts  # point: commit.visible
@@ -320,13 +339,13 @@ class Committer(CommitQueue):
                 unseen_after = horizon.unseen_after
                 held = self._versions.active.held
                 nothing_held = not held
-                self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
+                self._collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
                 # A snapshot that ends looks at ``held`` after it has left ``live``; here it is the other way round. So
                 # if versions were kept for a snapshot that has ended, one of the two notices.
                 if nothing_held and held and not self._registry.has_all(horizon.live):
                     self._collect_later()
             else:
-                self.collected += self._versions.keep_newest(keys)
+                self._collected += self._versions.keep_newest(keys)
         except Exception as error:
             self.collect_failures += 1
             self._versions.active.held.update(dict.fromkeys(keys))
@@ -343,5 +362,5 @@ class Committer(CommitQueue):
         held = self._versions.active.held
         keys = list(islice(reversed(held) if newest else held, budget))
         dropped = self._versions.prune(keys, partial(prune, horizon=horizon))  # point: collect.prune
-        self.collected += dropped
+        self._collected += dropped
         return dropped

@@ -27,7 +27,7 @@ class Commits(Protocol):
 
     def submit(self, request: Request) -> int: ...
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Commit without a request, if possible; see ``CommitQueue``."""
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -46,7 +46,7 @@ class NoCommits:
     def submit(self, request: Request) -> int:
         raise UsageError("the store was opened read-only")
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Do nothing: ``submit`` refuses the commit."""
         return 0
 

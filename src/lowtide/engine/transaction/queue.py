@@ -74,7 +74,7 @@ class CommitQueue(ABC):
     def _commit(self, group: list[Request]) -> None:
         """Commit a group. Afterwards each member is done, and its gate is open. The caller holds the lock."""
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Commit writes that are based on the state at ``seen``, if that is still the newest state and no other thread
         is committing. ``token`` is the snapshot that was read, or 0. Returns the timestamp, or 0 if nothing was done:
         the caller must then submit a request. Most commits need no more than this: if nothing was committed since

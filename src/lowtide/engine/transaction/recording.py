@@ -251,7 +251,7 @@ class RecordingCommits:
             self._complete(entry, request, ts)
         return ts
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Do nothing: only requests are recorded."""
         return 0
 

@@ -38,21 +38,22 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final
 from weakref import ref
 
 from lowtide.engine.transaction.origin import origin_of
 from lowtide.engine.transaction.registration import NOT_DRAWN, Details, Entry, Expired, Registration
+from lowtide.engine.versions.published import Published, items_of
 from lowtide.errors import SnapshotExpired, TransientError, UsageError
 
 _MOST_SPARE: Final = 64
 
 
-class Registry:
+class Registry(Published):
     """The live snapshots of one open store. See the module for the protocol."""
 
     def __init__(self, published: int) -> None:
-        self.live: dict[int, int] = {}
+        super().__init__(published)
         self.details: dict[int, tuple[Details, ref[Registration]]] = {}
         """The details and the owner of each token in ``live``, and of those being registered or released."""
         self.serializable: dict[int, int] = {}
@@ -63,10 +64,6 @@ class Registry:
         """The notes of snapshots that were expired and not yet released; usually empty."""
         self.expirations = 0
         """How many snapshots were expired in all; written by the one thread that expires."""
-        self.published = published
-        """The last commit that readers may see. Only the leader of a commit group writes it; it only grows."""
-        self.syncing = False
-        """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
         self.abandoned: Callable[[int], None] = _ignore
         """Called with timestamps that were registered only for a moment, or whose owner was dropped; set by the store.
         It never waits and takes no lock, since it may run in a destructor."""
@@ -81,8 +78,8 @@ class Registry:
         """Draw a timestamp and register it."""
         try:
             # Reuse one: creating it, with its weak reference and its destructor, takes longer than everything else.
-            registration = self.spare.pop() if self.spare else Registration(self)
-        except IndexError:  # another thread has taken it
+            registration = self.spare.pop()
+        except IndexError:
             registration = Registration(self)
         registration.ts = NOT_DRAWN
         registration.token = token = next(self.tokens)
@@ -138,7 +135,7 @@ class Registry:
         return registration
 
     def _is_held(self, ts: int) -> bool:
-        holders = (token for token, each in _items(self.live) if each == ts)
+        holders = (token for token, each in items_of(self.live) if each == ts)
         return any(self._is_drawn(token) and token not in self.partial for token in holders)
 
     def _is_drawn(self, token: int) -> bool:
@@ -159,6 +156,10 @@ class Registry:
     def settle(self, token: int) -> TransientError | None:
         """Release a snapshot after its commit was validated. If it was no longer live, return why; see ``gone``."""
         gone = self.gone(token) if token not in self.live else None
+        self.live.pop(token, None)  # point: release.live
+        self.details.pop(token, None)
+        if gone is None and not (self.serializable or self.partial or self.expired):
+            return None  # there is nothing else to release
         expired = self.release(token)
         return expired.error() if expired is not None else gone
 
@@ -174,13 +175,13 @@ class Registry:
 
     def reap(self) -> None:
         """Release registrations without an owner, whose destructor was interrupted."""
-        for token, (_, owner) in _items(self.details):
+        for token, (_, owner) in items_of(self.details):
             if owner() is None:
                 ts = self.live.get(token)
                 self.release(token)
                 if ts is not None:
                     self.abandoned(ts)
-        for token, note in _items(self.expired):
+        for token, note in items_of(self.expired):
             if note.owner() is None:
                 self.release(token)
 
@@ -207,29 +208,25 @@ class Registry:
     def entries(self) -> list[Entry]:
         """The live snapshots at one moment, oldest first, including those being drawn."""
         found = []
-        for token, ts in _items(self.live):
+        for token, ts in items_of(self.live):
             if (details := self.details.get(token)) is not None:
                 writer, begun, caller = details[0]
                 found.append(Entry(token, ts, writer, begun, origin_of(caller)))
         return sorted(found, key=lambda entry: entry.ts)
 
-    def timestamps(self) -> list[int]:
-        """The timestamps that the collector must keep. Read ``published`` first; see the module."""
-        return [ts for _, ts in _items(self.live)]
-
     def has_all(self, timestamps: Iterable[int]) -> bool:
         """Whether there is a live snapshot at each of these."""
-        return set(timestamps) <= {ts for _, ts in _items(self.live)}
+        return set(timestamps) <= {ts for _, ts in items_of(self.live)}
 
     def oldest_writer(self) -> int | None:
         """The oldest snapshot that may still commit, for write-write conflicts. Read ``published`` first."""
         details = self.details
-        writers = [ts for token, ts in _items(self.live) if details.get(token, _UNKNOWN)[0][0]]
+        writers = [ts for token, ts in items_of(self.live) if details.get(token, _UNKNOWN)[0][0]]
         return min(writers, default=None)
 
     def oldest_serializable(self) -> int | None:
         """The oldest snapshot whose reads will be validated."""
-        return min((ts for _, ts in _items(self.serializable)), default=None)
+        return min((ts for _, ts in items_of(self.serializable)), default=None)
 
 
 _UNKNOWN = ((True,), None)
@@ -238,15 +235,3 @@ _UNKNOWN = ((True,), None)
 
 def _ignore(ts: int) -> None:
     """Do nothing: for a registry without a collector."""
-
-
-_Value = TypeVar("_Value")
-
-
-def _items(table: dict[int, _Value]) -> list[tuple[int, _Value]]:
-    """The entries of a table at one moment."""
-    while True:
-        try:
-            return list(table.items())
-        except RuntimeError:  # a destructor ran meanwhile and removed its entry
-            continue

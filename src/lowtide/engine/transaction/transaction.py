@@ -12,7 +12,7 @@ from sys import getrefcount
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from lowtide.engine.log.frame import encode_payload
+from lowtide.engine.log.frame import encode_one, encode_payload
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
@@ -24,12 +24,10 @@ from lowtide.engine.transaction.reads import TransactionReads
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.yielding import Yielding
-from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
+from lowtide.engine.types import MAX_COMMIT, Names, Range, Writes, commit_too_large
 from lowtide.engine.versions.presence import before_of
 from lowtide.errors import ConflictError, UsageError
 
-_MANY: Final = 1_000
-"""Writes for which it pays to compare the order of two dicts first."""
 _NOWHERE: Final[frozenset[bytes]] = frozenset()
 
 
@@ -235,20 +233,38 @@ class EngineTransaction(TransactionReads):
         return self.ts
 
     def _submit(self, writes: Writes, durably: bool) -> int:
+        """Commit these writes, in the same way for one key that the transaction has read as for any others."""
+        engine, registration = self.engine, self._registration
+        catalog, seen = engine.catalog, self.ts
+        names = catalog.names_to_log(writes) if catalog.unlogged else None
+        if (
+            registration is not None
+            and (token := registration.token)
+            and len(writes) == 1
+            and self.latest_key in writes
+            and names is None
+            and self.callbacks is None
+            and self.guards is None
+            and self.replaced is None
+            and not engine.before_images
+            and engine.registry.published == seen
+        ):
+            payload = encode_one(engine.time(), writes, self.latest_value is not None)
+            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)
+            if ts:
+                registration.token = 0  # see ``_submit_any``
+                return ts
+        return self._submit_any(writes, names, durably)
+
+    def _submit_any(self, writes: Writes, names: Names | None, durably: bool) -> int:
         engine, registration = self.engine, self._registration
         token = registration.token if registration is not None else 0
-        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the reads, see Autocommit
-        known = self.before if token else None
         if token and len(writes) == 1 and self.latest_key in writes:
             before = [self.latest_value]
-        elif known and len(writes) > _MANY and list(known) == list(writes):
-            before = list(known.values())  # in the same order, as a bulk load has them
-        elif known and known.keys() >= writes.keys():
-            before = [known[full_key] for full_key in writes]
         else:
-            before = before_of(engine.reader, writes, seen, engine.before_images)
+            before = before_of(engine.reader, writes, seen, engine.before_images, self.before if token else None)
         replaced = frozenset(self.replaced) if self.replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced=replaced)
         if len(payload) > MAX_COMMIT:
@@ -256,7 +272,7 @@ class EngineTransaction(TransactionReads):
         guards = self.guards
         plain = names is None and self.callbacks is None and (guards is None or (token and guards.yielding is None))
         if plain and seen == engine.registry.published:
-            ts = engine.committer.commit_at_once(writes, payload, seen=seen, token=token, durably=durably)
+            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)
             if ts:
                 if registration is not None:
                     registration.token = 0  # see below
@@ -306,7 +322,10 @@ class EngineTransaction(TransactionReads):
         if registration is not None:
             registry = self.engine.registry
             if token := registration.token:  # the same as its ``release``, without calls
-                registry.release(token)
+                registry.live.pop(token, None)  # point: release.live
+                registry.details.pop(token, None)
+                if registry.serializable or registry.partial or registry.expired:
+                    registry.release(token)
                 if registry.published != self.ts:  # else nothing was committed since, so it held nothing back
                     self.engine.released(self.ts)
                 registration.token = 0
@@ -363,12 +382,12 @@ def begin(
     tx.state = ""
     tx.writes, tx.before, tx.memo = {}, {}, {}
     tx.innermost = tx.reads = tx.replaced = tx.callbacks = tx.guards = tx.overlay = tx.latest_few = None
-    tx.latest_key = tx.latest_value = None
-    tx._registration = None
+    tx.latest_key = None  # and ``latest_value`` is set with it
     tx.merging = _NOWHERE
     tx._wrote_at_once = False
     tx.read_only = read_only = read_only or engine.read_only
     if not policy.fixed:
+        tx._registration = None
         if engine.anchor is not None:
             tx.keep = keep, engine.anchor()
         tx.ts = engine.registry.published

@@ -30,7 +30,7 @@ class Turn:
             raise request.error
         return request.ts
 
-    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+    def commit_at_once(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
         """Do nothing: a turn commits requests only."""
         return 0
 

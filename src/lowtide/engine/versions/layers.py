@@ -27,6 +27,7 @@ from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.chain import Chain, versions_of
 from lowtide.engine.versions.gap_map import GapMap
 from lowtide.engine.versions.ordered import OrderedKeys
+from lowtide.engine.versions.published import Published
 from lowtide.errors import UsageError
 
 Chains: TypeAlias = dict[bytes, Chain]
@@ -114,6 +115,8 @@ class VersionStore:
         self.view = View((self.active, None, {}))
         self.gaps = GapMap()
         """The ranges that scans can skip; see ``gap_map``."""
+        self.replaced = 0
+        """The number of versions that ``publish_one`` has dropped; written under the commit lock."""
         self.closed = ""
         """Why nothing can be read any more; empty while the store is open."""
 
@@ -169,6 +172,33 @@ class VersionStore:
         layer.versions += len(writes)
         layer.bytes += size
         return grown
+
+    def publish_one(self, ts: int, key: bytes, value: bytes | None, readers: Published) -> bool:
+        """Publish a commit of one key and make it visible: the same as ``publish``, ``keep_newest`` and what a commit
+        does in between, without their loops. After an interrupt, ``publish`` and ``recount`` do the rest. Returns
+        whether the caller must collect the versions that it superseded, because a snapshot is live."""
+        layer = self.active
+        chains = layer.chains
+        older = chains.get(key)
+        if older is None:
+            layer.keys.add(key)
+        chains[key] = (ts, value, older)
+        gaps = self.gaps
+        if gaps.watches or gaps.of:  # point: publish.gaps
+            gaps.put({key: value})
+        layer.versions += 1
+        layer.bytes += len(key) + len(value) if value is not None else len(key)
+        readers.published = ts  # point: commit.visible
+        if older is None:
+            return False
+        if readers.live or older[2] is not None:
+            return True
+        chains[key] = (ts, value, None)
+        value = older[1]
+        layer.versions -= 1
+        layer.bytes -= len(key) + len(value) if value is not None else len(key)
+        self.replaced += 1
+        return False
 
     def prune(self, keys: Iterable[bytes], pruned: Callable[[Chain], Chain]) -> int:
         """Replace the chains of ``keys`` by what ``pruned`` returns for them; return how many versions were dropped."""

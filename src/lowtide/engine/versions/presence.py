@@ -14,13 +14,20 @@ from lowtide.errors import UsageError
 
 _MANY: Final = 64
 """From this many keys on, a walk is worth trying."""
+_IN_ORDER: Final = 1_000
+"""Writes for which it pays to compare the order of two dicts first."""
 PRESENT: Final = b""
 """Stands for the value of a key that had one."""
 
 
-def before_of(reader: Reader, writes: Writes, ts: int, values: bool) -> list[bytes | None]:
+def before_of(reader: Reader, writes: Writes, ts: int, values: bool, known: Writes | None = None) -> list[bytes | None]:
     """For each written key, its value at ``ts``; None if it had none. Without ``values``, an existing value may be
-    replaced by PRESENT."""
+    replaced by PRESENT. ``known`` has the values at ``ts`` that were read before."""
+    if known:
+        if len(writes) > _IN_ORDER and list(known) == list(writes):
+            return list(known.values())  # in the same order, as a bulk load has them
+        if known.keys() >= writes.keys():
+            return [known[full_key] for full_key in writes]
     if len(writes) == 1:
         (key,) = writes
         return [reader.get(key, ts)]

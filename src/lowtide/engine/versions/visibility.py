@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from time import sleep
-from typing import Protocol
 
 from lowtide.engine.base.codec import LATEST, horizon
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
@@ -21,6 +20,7 @@ from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
 from lowtide.engine.versions.leading import first_after_deleted
 from lowtide.engine.versions.own import OwnWrites
+from lowtide.engine.versions.published import Published
 from lowtide.errors import UsageError
 
 _READS_BETWEEN = 128
@@ -32,15 +32,6 @@ _LEAST_RUN = 8
 _FEW = 128
 _MOST_KEPT = 128
 """Rows that are read together are cached up to this number. A larger read would displace what is read repeatedly."""
-
-
-class Published(Protocol):
-    """Provides the last published timestamp, whether a commit is waiting for the disk, and the live snapshots."""
-
-    published: int
-    syncing: bool
-
-    def timestamps(self) -> list[int]: ...
 
 
 class Reader:

@@ -47,10 +47,10 @@ def before_commit(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
     def prepare(work: Callable[[], object]) -> None:
         todo = [work]
 
-        def interposed(self: Committer, *given: Any, **named: Any) -> int:
-            if not named["token"] and todo:
+        def interposed(self: Committer, writes: Any, payload: bytes, seen: int, token: int, durably: bool) -> int:
+            if not token and todo:
                 todo.pop()()
-            return commit_at_once(self, *given, **named)
+            return commit_at_once(self, writes, payload, seen, token, durably)
 
         monkeypatch.setattr(Committer, "commit_at_once", interposed)
 

@@ -45,13 +45,18 @@ def commit_behind_a_leader(
 def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The last timestamp of each write to the log."""
     stamps: list[int] = []
-    write = LogWriter._write
+    append, append_group = LogWriter.append, LogWriter.append_group
 
-    def noting(log: LogWriter, data: bytes, crc: int, ts: int, durably: bool) -> None:
+    def one(log: LogWriter, ts: int, payload: bytes, durably: bool) -> None:
         stamps.append(ts)
-        write(log, data, crc, ts, durably)
+        append(log, ts, payload, durably)
 
-    monkeypatch.setattr(LogWriter, "_write", noting)
+    def group(log: LogWriter, first_ts: int, payloads: list[bytes], durably: bool) -> None:
+        stamps.append(first_ts + len(payloads) - 1)
+        append_group(log, first_ts, payloads, durably)
+
+    monkeypatch.setattr(LogWriter, "append", one)
+    monkeypatch.setattr(LogWriter, "append_group", group)
     return stamps
 
 
@@ -192,16 +197,17 @@ def test_a_commit_from_within_the_commit_of_the_same_thread_is_refused(
 ) -> None:
     """A signal handler or a destructor may run at any moment. A thread that waits for itself would wait for ever."""
     refused: list[str] = []
+    append = LogWriter.append
 
-    def commit_again(*arguments: object) -> int:
+    def commit_again(log: LogWriter, ts: int, payload: bytes, durably: bool) -> None:
         try:
             put(store, b"inner")
         except lowtide.UsageError as error:
             refused.append(str(error))
-        return 0
+        append(log, ts, payload, durably)
 
     put(store, b"outer")
-    monkeypatch.setattr(VersionStore, "keep_newest", commit_again)
+    monkeypatch.setattr(LogWriter, "append", commit_again)
     put(store, b"outer")
     assert refused
     assert "inside a commit" in refused[0]

@@ -13,6 +13,7 @@ from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.published import Published
 from lowtide.engine.versions.visibility import Reader
 
 PREFIX = b"\x00\x00\x00\x01"
@@ -25,31 +26,38 @@ class Shelves:
     """All the places where a version can be: active and frozen chains, base, history.
 
     ``states[ts]`` is the model: what a snapshot at ``ts`` must see. ``live`` are the snapshots that are kept, as the
-    registry would say; ``oldest_writer`` is kept for conflicts. ``published`` makes this the reader's registry.
+    registry would say; ``oldest_writer`` is kept for conflicts. ``registry`` is the reader's.
     """
 
     def __init__(self, directory: Path) -> None:
         self.base = Base(directory, 1 << 24, create=True)
         self.base.initialise(b"s" * 16)
         self.versions = VersionStore(0, 4)
-        self.published = 0
-        self.syncing = False
-        self.reader = Reader(self.versions, self.base, self, 4)
+        self.registry = Published(0)
+        self.reader = Reader(self.versions, self.base, self.registry, 4)
         self.reader.sparse.add(PREFIX)  # absent keys are cached, too
         self.states: list[State] = [{}]
         self.changes: list[frozenset[bytes]] = [frozenset()]
-        self.live: set[int] = set()
         self.oldest_writer: int | None = None
         self._applied = False
 
-    def timestamps(self) -> list[int]:
-        return list(self.live)
+    @property
+    def published(self) -> int:
+        return self.registry.published
+
+    @property
+    def live(self) -> set[int]:
+        return set(self.registry.live.values())
+
+    def hold(self) -> None:
+        """Keep what is published now."""
+        self.registry.live[self.published] = self.published
 
     def commit(self, writes: Writes) -> None:
         """Publish ``writes``, and prune the chains they grew."""
         ts = self.published + 1
         grown = self.versions.publish(ts, writes)
-        self.published = ts
+        self.registry.published = ts
         state = {**self.states[-1], **{key: value for key, value in writes.items() if value is not None}}
         self.states.append({key: value for key, value in state.items() if writes.get(key, b"") is not None})
         self.changes.append(frozenset(writes))

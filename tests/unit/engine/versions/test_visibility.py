@@ -54,9 +54,9 @@ def arrange(shelves: Shelves, script: list[tuple[str, object]]) -> None:
             shelves.commit(argument)
         else:
             if argument:
-                shelves.live.add(shelves.published)
+                shelves.hold()
             shelves.move(verb)
-    shelves.live.add(shelves.published)
+    shelves.hold()
 
 
 def scan(shelves: Shelves, wanted: Range, ts: int, own: Writes | None = None) -> Iterator[tuple[bytes, bytes]]:
@@ -267,7 +267,7 @@ def test_a_version_that_is_not_yet_published_is_passed_over() -> None:
             shelves.versions.publish(2, {key: b"new"})
             assert shelves.reader.get_latest(key) == b"old"
             assert list(scan(shelves, Range(KEYS[0], None), 1)) == [(b"a", b"old")]
-            shelves.published = 2
+            shelves.registry.published = 2
             assert shelves.reader.get_latest(key) == b"new"
 
 
@@ -280,7 +280,7 @@ def test_reads_give_way_to_a_commit_that_waits_for_the_disk_and_to_nobody_else(
     with open_shelves() as shelves:
         read = shelves.reader.get_latest if latest else partial(shelves.reader.get, ts=0)
         for syncing, expected in ((False, 0), (True, 3), (False, 3)):
-            shelves.syncing = syncing
+            shelves.registry.syncing = syncing
             for _ in range(3 * visibility._READS_BETWEEN):
                 read(KEYS[0])
             assert given == [0] * expected
