@@ -57,10 +57,6 @@ _MOST_PLAIN: Final = 1 << 20
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Matches where a string may begin with $: a MessagePack string header followed by $."""
-_OBJECTS: Final = frozenset((dict,))
-_MOST_NAMES: Final = 4096
-_valid_names: Final[set[str]] = set()
-"""Names of fields that can be stored. Any thread may add to the set or clear it. A missing name only costs time."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -94,13 +90,13 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
         else:
             if b"$" not in encoded and len(encoded) <= MAX_DOCUMENT:
                 return encoded
-    return _encode_any(plain)
+    return encode_nested(plain)
 
 
 def encode_changed(document: dict[str, Any]) -> bytes:
     """The same as ``encode_document``, for a stored document that got other values in top-level fields with valid
     names. Only its values are checked."""
-    return encode_flat(document) or _encode_any(document)
+    return encode_flat(document) or encode_nested(document)
 
 
 def encode_flat(document: dict[str, Any]) -> bytes | None:
@@ -166,40 +162,6 @@ def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]
     return None
 
 
-def are_shallow(values: Collection[Any]) -> bool:
-    """Whether MessagePack encodes the values as they are, unless one is too large: plain values other than floats, and
-    objects and arrays of these, and arrays of such objects. The names in the objects are checked."""
-    names: set[Any] = set()
-    for value in values:
-        kind = type(value)
-        if kind is list:
-            kinds = set(map(type, value))
-            if kinds == _OBJECTS:
-                if not _WHOLE.issuperset(map(type, chain.from_iterable(map(dict.values, value)))):
-                    return False
-                names.update(*value)
-            elif not kinds <= _WHOLE:
-                return False
-        elif kind is dict:
-            if not _WHOLE.issuperset(map(type, value.values())):
-                return False
-            names.update(value)
-        elif kind not in _WHOLE:
-            return False
-    return names <= _valid_names or _are_valid(names)
-
-
-def _are_valid(names: set[Any]) -> bool:
-    # A name of a subclass of str is encoded as its text, so it does not matter if one equals a known name.
-    if not _NAMES.issuperset(map(type, names)) or any(name.startswith("$") for name in names):
-        return False
-    if len(_valid_names) + len(names) > _MOST_NAMES:
-        _valid_names.clear()
-    if len(names) <= _MOST_NAMES:
-        _valid_names.update(names)
-    return True
-
-
 def _is_flat(values: Collection[Any]) -> bool:
     """Whether MessagePack encodes the values as they are, unless one is too large."""
     if _WHOLE.issuperset(map(type, values)):
@@ -207,10 +169,11 @@ def _is_flat(values: Collection[Any]) -> bool:
     return _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
 
 
-def _encode_any(plain: dict[Any, Any]) -> bytes:
-    """Encode any document. A document of JSON values is encoded as a whole, then decoded and compared. That is several
-    times as fast as checking each value. msgspec encodes other types too, but not as they are stored here. The
-    comparison finds them: they are not decoded as JSON values with strings as names, or not equal."""
+def encode_nested(plain: dict[Any, Any]) -> bytes:
+    """The same as ``encode_document``, for a dict that may contain objects or arrays. A document of JSON values is
+    encoded as a whole, then decoded and compared. That is several times as fast as checking each value. msgspec encodes
+    other types too, but not as they are stored here. The comparison finds them: they are not decoded as JSON values
+    with strings as names, or not equal."""
     if _JSON.issuperset(map(type, plain.values())):
         try:
             encoded = _encode(plain)

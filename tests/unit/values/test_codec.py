@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 
 from lowtide.errors import InvalidDocument
-from lowtide.values import codec
 from lowtide.values.cleaning import MAX_DEPTH
 from lowtide.values.codec import (
     MAX_DOCUMENT,
@@ -366,48 +365,3 @@ def test_any_mapping_is_a_document() -> None:
 def test_an_unknown_extension_is_an_error_and_not_a_wrong_value() -> None:
     with pytest.raises(Exception, match="unknown extension 9"):
         decode_document(b"\x81\xa1a\xd4\x09\x00")
-
-
-nested = st.recursive(
-    st.integers(-(2**70), 2**70)
-    | st.text(max_size=3)
-    | st.sampled_from([None, True, b"x", 1.5, float("nan"), Decimal(1)]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "$a", "", "b.c"]), inner, max_size=2)
-    ),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["x", "y"]), nested, max_size=2))
-def test_shallow_values_are_encoded_as_they_are(document: dict[str, Any]) -> None:
-    if codec.are_shallow(document.values()):
-        try:
-            encoded = msgspec.msgpack.encode(document)
-        except (UnicodeEncodeError, OverflowError):
-            return
-        assert encoded == encode_document(document)
-
-
-@pytest.mark.parametrize("value", [[{"a": 1, "b": "x"}, {"a": 2}], {"a": None}, [1, "x", None], [], {}, [{}]])
-def test_arrays_of_objects_of_plain_values_are_shallow(value: Any) -> None:
-    assert codec.are_shallow([1, value])
-
-
-@pytest.mark.parametrize(
-    "value",
-    [1.5, [1.5], {"a": 1.5}, {"a": [1]}, [[1]], [{"a": {}}], [1, {"a": 1}], {"$a": 1}, [{"a": 1}, {"$a": 1}], {1: 1},
-     (1,), [(1,)], [OrderedDict(a=1)], Decimal(1)],
-)  # fmt: skip
-def test_other_values_are_not_shallow(value: Any) -> None:
-    assert not codec.are_shallow([1, value])
-
-
-def test_the_names_that_are_known_to_be_valid_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MOST_NAMES", 8)
-    codec._valid_names.clear()
-    for number in range(50):
-        assert codec.are_shallow([{f"name {number}": 1, f"other {number}": 2}])
-        assert len(codec._valid_names) <= 8
-    assert codec.are_shallow([{f"name {number}": 1 for number in range(20)}])
-    assert len(codec._valid_names) <= 8

@@ -8,8 +8,9 @@ operators, its fields and the types of their values. Operands and values are par
 ``shapes.py``             recognizes the shape of a filter: ``prepare_filter``
 ``lookups.py``            a plan with its values taken out, once for each shape and each version of the catalog row
 ``bound.py``              a shape with values: ``PreparedFilter`` and ``PreparedUpdate``
+``binding.py``            writes the function that recognizes a statement like the last one
 ``updates.py``            recognizes the shape of an update, and writes its function: ``prepare_update``
-``splices.py``            writes the function that changes fields of a document in its encoded form
+``splices.py``            writes the function that changes a document in its encoded form
 ``keys.py``               writes the function that makes the index entry of a document
 ``statements.py``         finds few documents by a lookup, and deletes one by its ``_id``
 ``changes.py``            updates one document, or few

@@ -6,7 +6,7 @@ must consist of plain values, and of objects and arrays of these, as most do. Ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import ne
 from typing import Any, Final, NamedTuple
@@ -19,10 +19,11 @@ from lowtide.documents.operations import PlainDocuments, Prepared, prepare
 from lowtide.documents.prepared.statements import WritableView, entries_of, located
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
-from lowtide.errors import DuplicateKeyError
-from lowtide.values.codec import MAX_DOCUMENT, are_shallow, encode_plain
+from lowtide.errors import DuplicateKeyError, InvalidDocument
+from lowtide.values.codec import MAX_DOCUMENT, encode_nested, encode_plain
 from lowtide.values.ids import ID_TYPES, MAX_ID, id_keys
-from lowtide.values.ordering import ENCODERS, INVERSE, encode, encode_column
+from lowtide.values.ordering import ENCODERS, INVERSE, encode_column
+from lowtide.values.ordering import encode as encode_key
 from lowtide.values.values import Document
 
 _DICTS: Final = frozenset((dict,))
@@ -71,19 +72,21 @@ time."""
 
 
 def prepare_one(document: Any) -> Prepared:
-    """The same as ``prepare``, but faster for a document of plain values whose field names were seen before."""
+    """The same as ``prepare``, but faster for a document whose field names were seen before."""
     names = tuple(document) if type(document) is dict else ()
     if names in _known_names:
-        values = document.values()
+        values, value = document.values(), document["_id"]
+        encode: Callable[[Any], bytes] = encode_nested
         if _WHOLE.issuperset(map(type, values)) or (
-            are_shallow(values) or (_FLAT.issuperset(map(type, values)) and not any(map(ne, values, values)))
+            _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
         ):
-            value = document["_id"]
+            encode = _encode
+        if type(value) in ID_TYPES:
             try:
-                key, encoded = ENCODERS[type(value)](value), _encode(document)
-            except (UnicodeEncodeError, OverflowError, TypeError):
+                key, encoded = ENCODERS[type(value)](value), encode(document)
+            except (UnicodeEncodeError, OverflowError, TypeError, InvalidDocument):
                 return prepare(document)
-            if type(value) in ID_TYPES and len(key) <= MAX_ID and len(encoded) <= MAX_DOCUMENT:
+            if len(key) <= MAX_ID and len(encoded) <= MAX_DOCUMENT:
                 return Prepared(value, key, encoded, False, document)
         return prepare(document)
     prepared = prepare(document)
@@ -184,9 +187,9 @@ def _column(documents: Sequence[Document], path: str, direction: int) -> list[by
     if list in kinds:
         return None
     if len(kinds) > 1:
-        encoded = list(map(encode, values))
+        encoded = list(map(encode_key, values))
     elif (kind := kinds.pop()) in _REPEATED and len(set(values)) == 1:
-        encoded = [encode(values[0])] * len(values)
+        encoded = [encode_key(values[0])] * len(values)
     else:
         encoded = encode_column(kind, values)
     return encoded if direction > 0 else [each.translate(INVERSE) for each in encoded]
