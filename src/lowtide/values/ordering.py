@@ -23,7 +23,6 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from operator import neg
 from typing import Any, Final
 from uuid import UUID
 
@@ -76,8 +75,7 @@ def encode_column(kind: type, values: Sequence[Any]) -> list[bytes]:
     True
     """
     if kind is int and min(values) > 0 and max(values) <= _EXACT:
-        packed = struct.pack(f">{len(values)}d", *map(neg, values))
-        return [b"\x20%b\x01" % packed[at : at + 8] for at in range(0, len(packed), 8)]
+        return [_number(b"\x20", -each, b"\x01") for each in values]
     if kind is str:
         return encode_texts(values)
     return list(map(ENCODERS[kind], values))
