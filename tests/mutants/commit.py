@@ -13,8 +13,12 @@ MUTANTS = [
         "engine/transaction/transaction.py",
         (
             (
-                "and self.latest_key in writes:",
-                "and self.latest_key is not None:",
+                "registration is not None and len(writes) == 1 and self.latest_key in writes:",
+                "registration is not None and len(writes) == 1 and self.latest_key is not None:",
+            ),
+            (
+                "if token and len(writes) == 1 and self.latest_key in writes:",
+                "if token and len(writes) == 1 and self.latest_key is not None:",
             ),
         ),
         (
@@ -379,17 +383,8 @@ MUTANTS = [
         "engine/transaction/transaction.py",
         (
             (
-                (
-                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
-                    "            if ts:\n"
-                    "                registration.token = 0"
-                ),
-                (
-                    "            registration.token = 0\n"
-                    "            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)\n"
-                    "            if ts:\n"
-                    "                registration.token = 0"
-                ),
+                "                payload = encode_one(",
+                "                registration.token = 0\n                payload = encode_one(",
             ),
             (
                 (

@@ -79,13 +79,13 @@ MUTANTS = [
                 ),
             ),
             (
-                "            chains[key] = (ts, value, None)\n            value = older[1]\n",
+                "        chains[key] = (ts, value, None)\n        layer.versions = versions\n",
                 (
-                    "            if value is None:\n"
-                    "                del chains[key]\n"
-                    "            else:\n"
-                    "                chains[key] = (ts, value, None)\n"
-                    "            value = older[1]\n"
+                    "        if value is None:\n"
+                    "            del chains[key]\n"
+                    "        else:\n"
+                    "            chains[key] = (ts, value, None)\n"
+                    "        layer.versions = versions\n"
                 ),
             ),
         ),

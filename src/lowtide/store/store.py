@@ -16,7 +16,7 @@ from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.retry import bounds, run
 from lowtide.engine.transaction.snapshot import EngineSnapshot
-from lowtide.engine.transaction.transaction import EngineTransaction, begin
+from lowtide.engine.transaction.transaction import EngineTransaction, begin_for
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.feed import Feed
@@ -74,7 +74,7 @@ class Store(Kinds[AutocommitStatements]):
         """
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
         opened_by = caller() if self._origins else None
-        return transaction_of(begin(self._access.backend.engine, policy, read_only, opened_by, self))
+        return transaction_of(begin_for(self._access.backend.engine, policy, read_only, opened_by, self))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end of the block, and rolls back on an error.
@@ -84,7 +84,7 @@ class Store(Kinds[AutocommitStatements]):
         """
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
         opened_by = caller() if self._origins else None
-        return transaction_of(begin(self._access.backend.engine, policy, read_only, opened_by, self))
+        return transaction_of(begin_for(self._access.backend.engine, policy, read_only, opened_by, self))
 
     def _policy(self, isolation: Isolation | str) -> Policy:
         """The policy of an isolation level. In a read-only store, levels below SNAPSHOT are raised to it."""
@@ -116,7 +116,7 @@ class Store(Kinds[AutocommitStatements]):
         first = [self._backend.engine]  # a retry takes the current one
 
         def begun() -> EngineTransaction:
-            return begin(first.pop() if first else self._backend.engine, policy, False, opened_by, keep=self)
+            return begin_for(first.pop() if first else self._backend.engine, policy, False, opened_by, self)
 
         return run(first[0].line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
 

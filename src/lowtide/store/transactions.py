@@ -125,7 +125,11 @@ class Transaction(Kinds[TransactionStatements]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tx.__exit__(kind, error, trace)
+        tx = self._tx
+        if kind is None and tx.writes and not tx.state:
+            tx.commit()  # the same as the following, with one call less
+        else:
+            tx.__exit__(kind, error, trace)
 
     def __repr__(self) -> str:
         return repr(self._tx)

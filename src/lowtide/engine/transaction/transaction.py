@@ -18,7 +18,7 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.isolation import Policy
 from lowtide.engine.transaction.keyspace import Keyspace
-from lowtide.engine.transaction.origin import Caller, caller
+from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.reads import TransactionReads
 from lowtide.engine.transaction.request import Request
@@ -237,23 +237,14 @@ class EngineTransaction(TransactionReads):
         engine, registration = self.engine, self._registration
         catalog, seen = engine.catalog, self.ts
         names = catalog.names_to_log(writes) if catalog.unlogged else None
-        if (
-            registration is not None
-            and (token := registration.token)
-            and len(writes) == 1
-            and self.latest_key in writes
-            and names is None
-            and self.callbacks is None
-            and self.guards is None
-            and self.replaced is None
-            and not engine.before_images
-            and engine.registry.published == seen
-        ):
-            payload = encode_one(engine.time(), writes, self.latest_value is not None)
-            ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)
-            if ts:
-                registration.token = 0  # see ``_submit_any``
-                return ts
+        if registration is not None and len(writes) == 1 and self.latest_key in writes:
+            token, special = registration.token, self.callbacks or self.guards or self.replaced or names
+            if token and not special and engine.registry.published == seen and not engine.before_images:
+                payload = encode_one(engine.time(), writes, self.latest_value is not None)
+                ts = engine.committer.commit_at_once(writes, payload, seen, token, durably)
+                if ts:
+                    registration.token = 0  # see ``_submit_any``
+                    return ts
         return self._submit_any(writes, names, durably)
 
     def _submit_any(self, writes: Writes, names: Names | None, durably: bool) -> int:
@@ -369,10 +360,14 @@ class EngineTransaction(TransactionReads):
         return f"<transaction at {self.ts}, {self.policy.level.name}, {self.state or 'open'}>"
 
 
-def begin(
-    engine: Engine, policy: Policy, read_only: bool, opened_by: Caller | None = None, keep: object = None
-) -> EngineTransaction:
+def begin(engine: Engine, policy: Policy, read_only: bool) -> EngineTransaction:
     """Begin a transaction at the level of ``policy``."""
+    return begin_for(engine, policy, read_only, caller(1) if engine.origins else None, None)
+
+
+def begin_for(engine: Engine, policy: Policy, read_only: bool, opened_by: Any, keep: object) -> EngineTransaction:
+    """Begin a transaction for ``opened_by``, a Caller or None, that refers to ``keep``. Without defaults: a compiled
+    function takes longer to find out which arguments it was given. ``opened_by`` is typed as in ``Details``."""
     if engine.closed:
         raise UsageError(engine.closed)
     tx: EngineTransaction = EngineTransaction() if engine.new is None else engine.new()
@@ -394,8 +389,6 @@ def begin(
         return tx
     if policy.tracks_reads and not read_only:
         tx.reads = ReadSet()
-    if opened_by is None and engine.origins:
-        opened_by = caller(1)
     details = (not read_only, engine.now(), opened_by)
     tx._registration = registration = engine.registry.register(details, tx.reads is not None)
     tx.ts = registration.ts

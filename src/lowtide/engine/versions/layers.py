@@ -186,17 +186,17 @@ class VersionStore:
         gaps = self.gaps
         if gaps.watches or gaps.of:  # point: publish.gaps
             gaps.put({key: value})
-        layer.versions += 1
-        layer.bytes += len(key) + len(value) if value is not None else len(key)
+        versions, size = layer.versions, layer.bytes
+        layer.versions = versions + 1
+        layer.bytes = size + len(key) + len(value or b"")
         readers.published = ts  # point: commit.visible
         if older is None:
             return False
         if readers.live or older[2] is not None:
             return True
         chains[key] = (ts, value, None)
-        value = older[1]
-        layer.versions -= 1
-        layer.bytes -= len(key) + len(value) if value is not None else len(key)
+        layer.versions = versions
+        layer.bytes = size + len(value or b"") - len(older[1] or b"")
         self.replaced += 1
         return False
 
