@@ -113,12 +113,12 @@ class Arrays(NamedTuple):
 Found = Mapping[Path, Values | Arrays]
 
 
-class Step(NamedTuple):
+class WalkStep(NamedTuple):
     """One step of a walk: the value at ``path``, and the bytes before it."""
 
     path: Path
     before: bytes
-    elements: tuple[Step, ...] | None
+    elements: tuple[WalkStep, ...] | None
     """None for a value that is no array; the steps of an element that is an object; () for other elements."""
 
 
@@ -127,7 +127,7 @@ def names_of(document: bytes) -> list[str]:
     return list(_fields(document))
 
 
-def pattern_of(document: bytes, fields: int) -> list[Step]:
+def pattern_of(document: bytes, fields: int) -> list[WalkStep]:
     """Return the steps through the first fields of a document. Raises NotUniform if they cannot be walked."""
     return list(_steps(document, (), b"", fields))
 
@@ -139,21 +139,21 @@ def _fields(stored: bytes) -> dict[str, Raw]:
     return fields
 
 
-def _steps(stored: bytes, path: Path, before: bytes, most: int | None = None) -> Iterator[Step]:
+def _steps(stored: bytes, path: Path, before: bytes, most: int | None = None) -> Iterator[WalkStep]:
     fields = _fields(stored)
     before += stored[: 1 if len(fields) < 16 else 3]
     for name, raw in islice(fields.items(), most):
         before, value, place = before + _encode(name), bytes(raw), (*path, name)
         if _ARRAY[value[0]]:
-            yield Step(place, before, _element_steps(value))
+            yield WalkStep(place, before, _element_steps(value))
         elif not _SIZE[value[0]]:
             yield from _steps(value, place, before)
         else:
-            yield Step(place, before, None)
+            yield WalkStep(place, before, None)
         before = b""
 
 
-def _element_steps(array: bytes) -> tuple[Step, ...]:
+def _element_steps(array: bytes) -> tuple[WalkStep, ...]:
     first = bytes(next(iter(_elements_of(array)), b"\xc0"))
     if _SIZE[first[0]]:
         return ()
@@ -175,7 +175,7 @@ class Walk:
         self.places = starts
         """Where the walk is in those that do."""
 
-    def follow(self, steps: Sequence[Step]) -> None:
+    def follow(self, steps: Sequence[WalkStep]) -> None:
         """Walk to the end of the pattern. Raises NotUniform if that is not possible in all of these documents."""
         found: dict[Path, Values | Arrays] = {}
         self.found = found
@@ -207,7 +207,7 @@ class Walk:
         for path, values in self.found.items():
             self.found[path] = values.chosen(fits)
 
-    def _arrays(self, heads: Octets, steps: tuple[Step, ...]) -> Arrays:
+    def _arrays(self, heads: Octets, steps: tuple[WalkStep, ...]) -> Arrays:
         if not (sizes := _ARRAY[heads]).all():
             fits: Flags = sizes != 0
             self._keep(fits)
@@ -227,7 +227,7 @@ class Walk:
 
 
 def _elements(
-    octets: Octets, starts: Integers, counts: Integers, steps: tuple[Step, ...]
+    octets: Octets, starts: Integers, counts: Integers, steps: tuple[WalkStep, ...]
 ) -> tuple[dict[Path, Values], Integers]:
     """Return the values in the elements of arrays, one array after the other, and where each array ends."""
     most, total = int(counts.max(initial=0)), int(counts.sum())
@@ -250,7 +250,7 @@ def _elements(
     return {path: _in_order(octets, [each[path] for each in turns], to) for path in turns[0]}, places
 
 
-_ELEMENT: Final = Step((), b"", None)
+_ELEMENT: Final = WalkStep((), b"", None)
 
 
 def _in_order(octets: Octets, turns: Sequence[Any], to: Integers) -> Values:

@@ -54,7 +54,7 @@ encode_difference: Final = msgspec.msgpack.Encoder().encode
 decode_difference: Final = msgspec.msgpack.Decoder(Difference).decode
 
 
-class Block(msgspec.Struct, frozen=True, gc=False):
+class InsertedBlock(msgspec.Struct, frozen=True, gc=False):
     """Documents that a load inserted: ascending keys, and their values."""
 
     keys: list[bytes]
@@ -68,7 +68,7 @@ _BLOCK_HEAD: Final = 0x82
 """The first byte of a block, a map. A difference of one key is an array."""
 _STEP_BYTES: Final = 4 << 20
 """The approximate number of bytes after which a reader starts a new scan. A scan reads more and more rows at once."""
-_decode_block: Final = msgspec.msgpack.Decoder(Block).decode
+_decode_block: Final = msgspec.msgpack.Decoder(InsertedBlock).decode
 
 
 def encode_blocks(keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -80,18 +80,18 @@ def encode_blocks(keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], 
     size = sum(map(len, values)) // len(values) + 1
     step = max(1, min(_BLOCK_KEYS, _BLOCK_BYTES // size))
     rows = [
-        encode_difference(Block(keys[start : start + step], values[start : start + step]))
+        encode_difference(InsertedBlock(keys[start : start + step], values[start : start + step]))
         for start in range(0, len(keys), step)
     ]
     return keys[::step], rows
 
 
-def block_in(row: bytes) -> Block | None:
+def block_in(row: bytes) -> InsertedBlock | None:
     """The block in a row; None if the row is the difference of one key."""
     return _decode_block(row) if row[0] == _BLOCK_HEAD else None
 
 
-def block_around(scan: Scan, prefix: bytes, key: bytes) -> Block | None:
+def block_around(scan: Scan, prefix: bytes, key: bytes) -> InsertedBlock | None:
     """The block whose first key is at most ``key``, and whose last key is at least that; None if there is none."""
     for _, row in scan(Range(prefix, prefix + key + b"\x00", reverse=True, first=1)):
         block = block_in(row)
@@ -121,7 +121,7 @@ def read_differences(
                 break
 
 
-def _inserted(block: Block, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Difference]]:
+def _inserted(block: InsertedBlock, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Difference]]:
     keys = block.keys
     end = len(keys) if high is None else bisect_left(keys, high)
     for place in range(bisect_left(keys, low), end):

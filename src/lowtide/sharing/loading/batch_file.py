@@ -43,7 +43,7 @@ _decode_rows: Final = msgspec.msgpack.Decoder(_Rows).decode
 _decode_directory: Final = msgspec.msgpack.Decoder(list[BatchEntry]).decode
 
 
-class BatchWriter:
+class BatchFileWriter:
     """Writes batches to a new file. It is complete after ``finish``."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -64,7 +64,7 @@ class BatchWriter:
         self._file.write(directory + _END.pack(len(directory), _MARK))
 
 
-class BatchReader:
+class BatchFileReader:
     """Reads batches. Raises DamagedFile."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -39,7 +39,7 @@ class OldAndNew(NamedTuple):
     kept: Batch
 
 
-class Joined(NamedTuple):
+class JoinedRange(NamedTuple):
     """The staged documents in a range of keys, and those of the collection. For a job that deletes, the staged
     documents are None."""
 
@@ -65,7 +65,7 @@ class NewGeneration:
         for joined in self._joined():
             yield self._documents(joined), self._difference(joined)
 
-    def _documents(self, joined: Joined) -> OldAndNew:
+    def _documents(self, joined: JoinedRange) -> OldAndNew:
         how, (keys, documents, stored) = self._job.how, joined
         if how == "overwrite" or not stored:
             kept = dict[bytes, bytes]()
@@ -77,7 +77,7 @@ class NewGeneration:
                 kept.pop(key, None)
         return OldAndNew(([], []) if how == "delete" else (keys, documents), (list(kept), list(kept.values())))
 
-    def _difference(self, joined: Joined) -> Batch:
+    def _difference(self, joined: JoinedRange) -> Batch:
         how, counts, (keys, documents, stored) = self._job.how, self.counts, joined
         if not stored and how != "delete":
             counts.inserted += len(keys)
@@ -97,7 +97,7 @@ class NewGeneration:
         rows = (difference(stored.get(key), staged.get(key), self._images) for key in affected)
         return affected, list(map(encode_difference, rows))
 
-    def _joined(self) -> Iterator[Joined]:
+    def _joined(self) -> Iterator[JoinedRange]:
         """Join the staged documents and those of the collection, a range of keys at a time."""
         new, old = Head(self._staged), Head(self._stored)
         is_new, is_old = new.more(), old.more()
@@ -106,7 +106,7 @@ class NewGeneration:
             keys, documents = new.take(bound) if is_new else ([], [])
             if self._job.how != "delete" and any(map(eq, keys, islice(keys, 1, None))):
                 raise twice(self._job.collection, _first_again(keys))
-            yield Joined(keys, documents, dict(zip(*old.take(bound), strict=True)) if is_old else {})
+            yield JoinedRange(keys, documents, dict(zip(*old.take(bound), strict=True)) if is_old else {})
             is_new, is_old = new.more(), old.more()
 
 

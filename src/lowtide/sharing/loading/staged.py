@@ -23,7 +23,7 @@ from uuid import uuid4
 import msgspec
 
 from lowtide.errors import Error, UsageError
-from lowtide.sharing.loading.batch_file import BatchReader, BatchWriter, DamagedFile
+from lowtide.sharing.loading.batch_file import BatchFileReader, BatchFileWriter, DamagedFile
 from lowtide.sharing.loading.job import Job, StagedFile, check_job_name, decode_job, encode_job
 from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.system.identity import Identity, ancestor, boot_id, identify
@@ -156,7 +156,7 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
     temporary = directory / (name + _PART)
     try:
         with open(temporary, "wb", opener=_private) as file:
-            writer = BatchWriter(file)
+            writer = BatchFileWriter(file)
             for keys, documents in _runs(batches):
                 writer.write(keys, documents)
                 rows += len(keys)
@@ -240,14 +240,14 @@ def key_bounds(directory: Path, file: StagedFile) -> Iterator[tuple[bytes, bytes
 
 
 @contextlib.contextmanager
-def _opened(directory: Path, file: StagedFile) -> Iterator[BatchReader]:
+def _opened(directory: Path, file: StagedFile) -> Iterator[BatchFileReader]:
     """A file of a job, with as many rows as its task has written."""
     if Path(file.name).name != file.name:
         raise UsageError(f"{file.name!r} is not the name of a staged file")
     path = directory / file.name
     try:
         with open(path, "rb") as source:
-            reader = BatchReader(source)
+            reader = BatchFileReader(source)
             found = sum(each.rows for each in reader.directory)
             if found != file.rows:
                 raise UsageError(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.sharing.loading.batch_file import BatchEntry, BatchReader, BatchWriter, DamagedFile
+from lowtide.sharing.loading.batch_file import BatchEntry, BatchFileReader, BatchFileWriter, DamagedFile
 
 Rows = list[tuple[list[bytes], list[bytes] | None]]
 
 
 def written(batches: Rows) -> bytes:
     file = io.BytesIO()
-    writer = BatchWriter(file)
+    writer = BatchFileWriter(file)
     for keys, documents in batches:
         writer.write(keys, documents)
     writer.finish()
@@ -24,14 +24,14 @@ def written(batches: Rows) -> bytes:
 
 
 def read(data: bytes) -> tuple[list[BatchEntry], Rows]:
-    reader = BatchReader(io.BytesIO(data))
+    reader = BatchFileReader(io.BytesIO(data))
     return reader.directory, [reader.read(each) for each in reader.directory]
 
 
 @given(st.lists(st.tuples(st.lists(st.binary(), min_size=1), st.booleans())))
 def test_batches_are_read_as_they_were_written_from_any_on(given: list[tuple[list[bytes], bool]]) -> None:
     batches: Rows = [(keys, [b"of " + key for key in keys] if kept else None) for keys, kept in given]
-    reader = BatchReader(io.BytesIO(written(batches)))
+    reader = BatchFileReader(io.BytesIO(written(batches)))
     for entry, (keys, documents) in reversed(list(zip(reader.directory, batches, strict=True))):
         assert reader.read(entry) == (keys, documents if documents is not None else [None] * len(keys))
         assert (entry.rows, entry.first, entry.last) == (len(keys), keys[0], keys[-1])
