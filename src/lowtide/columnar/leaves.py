@@ -22,7 +22,7 @@ from msgspec import ValidationError
 
 from lowtide.columnar.inference import BEYOND, Shape, is_json
 from lowtide.columnar.text import json_text
-from lowtide.columnar.vectors import NIL, Stored, microseconds, uuid_texts
+from lowtide.columnar.vectors import NIL, Stored, column_of, microseconds, uuid_texts
 from lowtide.errors import UsageError
 from lowtide.values.codec import decode_document
 from lowtide.values.values import microseconds as microseconds_of
@@ -113,9 +113,9 @@ def timestamps(stored: Stored, found: pa.DataType) -> tuple[pa.Array, list[int]]
         known &= np.abs(moments) < (1 << 63) // factor
         moments *= factor
     if known.all():
-        return pa.array(moments).cast(found), []
+        return column_of(moments).cast(found), []
     odd = np.flatnonzero(~(known | stored.nulls())).tolist()
-    return pa.array(moments, mask=~known).cast(found), odd
+    return column_of(moments, ~known).cast(found), odd
 
 
 def decoder_of(annotation: Any) -> Callable[[bytes], list[Any]]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lowtide.columnar.inference import is_json
 from lowtide.columnar.leaves import Misfit, is_nil, timestamps
 from lowtide.columnar.nodes import Array, Node, Object
-from lowtide.columnar.vectors import Flags, Integers, Octets, Stored, numbers_at, uuid_texts
+from lowtide.columnar.vectors import Flags, Integers, Octets, Stored, column_of, numbers_at, uuid_texts
 from lowtide.columnar.walk import (
     FIXED_16,
     FLOAT,
@@ -137,7 +137,7 @@ class Uniform:
             rest = rest[:0] if kept is None else rest[~kept]
         if len(parts) == 1:
             return parts[0]
-        order = pa.array(np.argsort(np.concatenate(rows)))
+        order = column_of(np.argsort(np.concatenate(rows)))
         return [pa.concat_arrays(each).take(order) for each in zip(*parts, strict=True)]
 
     def _wanted(self, there: list[str]) -> int:
@@ -209,7 +209,7 @@ def _lists(column: _Column, there: Arrays, count: int) -> pa.Array | None:
     large = pa.types.is_large_list(found)
     offsets = np.zeros(count + 1, np.int64 if large else np.int32)
     np.cumsum(there.counts, out=offsets[1:])
-    return (pa.LargeListArray if large else pa.ListArray).from_arrays(pa.array(offsets), array, type=found)
+    return (pa.LargeListArray if large else pa.ListArray).from_arrays(column_of(offsets), array, type=found)
 
 
 def _column(field: pa.Field, node: Node) -> _Column | None:
@@ -259,29 +259,31 @@ def _numbers(values: Values) -> tuple[Integers, Flags] | None:
 
 
 def _integers(values: Values, found: pa.DataType) -> pa.Array | None:
+    if values.heads.max() < 0x80:  # the numbers themselves
+        return column_of(values.heads.astype(np.int64)).cast(found)
     read, nulls = _numbers(values), values.nulls()
     if read is None or not (read[1] if nulls is None else read[1] | nulls).all():
         return None
     numbers = read[0] if nulls is None else np.where(nulls, 0, read[0])
-    return pa.array(numbers, mask=nulls).cast(found)
+    return column_of(numbers, nulls).cast(found)
 
 
 def _floats(values: Values, found: pa.DataType) -> pa.Array | None:
     floats = values.heads == FLOAT
     numbers = numbers_at(values.octets, values.starts + 1, ">f8")
     if floats.all():
-        return pa.array(numbers).cast(found)
+        return column_of(numbers).cast(found)
     read, nulls = _numbers(values), values.nulls()
     if read is None or not (floats | read[1] if nulls is None else floats | read[1] | nulls).all():
         return None
-    return pa.array(np.where(floats, numbers, read[0].astype(np.float64)), mask=nulls).cast(found)
+    return column_of(np.where(floats, numbers, read[0].astype(np.float64)), nulls).cast(found)
 
 
 def _booleans(values: Values, found: pa.DataType) -> pa.Array | None:
     heads = values.heads
     if not ((heads == NULL) | (heads == TRUE - 1) | (heads == TRUE)).all():
         return None
-    return pa.array(heads == TRUE, mask=values.nulls())
+    return column_of(heads == TRUE, values.nulls())
 
 
 def _texts(values: Values, found: pa.DataType) -> pa.Array | None:
@@ -312,7 +314,7 @@ def _taken(values: Values, before: Any) -> pa.Array | None:
     # These alternate between a value and the bytes between two values.
     all_of_it = [None, pa.py_buffer(offsets), pa.py_buffer(values.octets)]
     whole = pa.Array.from_buffers(pa.binary(), 2 * count - 1, all_of_it)
-    return whole.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=nulls))
+    return whole.take(column_of(np.arange(0, 2 * count, 2, dtype=np.int32), nulls))
 
 
 def _timestamps(values: Values, found: pa.DataType) -> pa.Array | None:

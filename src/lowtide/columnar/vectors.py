@@ -78,6 +78,14 @@ def numbers_at(octets: Octets, places: Integers, form: str) -> Any:
     return everywhere[places].astype(kind.newbyteorder("="))
 
 
+def column_of(values: Any, nulls: Flags | None = None) -> pa.Array:
+    """Return a column of numbers or booleans, with a mask of nulls. ``pa.array`` would do the same, but imports pandas,
+    which takes 0.3 s."""
+    data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, pa.py_buffer(data)])
+
+
 def microseconds(stored: Stored) -> tuple[Integers, Flags]:
     """Return the datetimes as microseconds since 1970, and the mask of values that are datetimes."""
     left = len(stored.starts)

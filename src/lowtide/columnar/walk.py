@@ -76,6 +76,7 @@ _SIZE: Final = head_table(*_SIZES)
 """Size of a value in bytes, without the part that its length field counts; 0 for objects and arrays."""
 _LENGTH: Final = head_table(*widths(0xC4, 3), *widths(0xC7, 3), *widths(0xD9, 3))
 """For values with a length field after the first byte: the shift that leaves the length; 0 for others."""
+_HAS_LENGTH: Final = _LENGTH.astype(np.bool_)
 _ARRAY: Final = head_table((0x90, 0x9F, 1), (0xDC, 0xDC, 3), (0xDD, 0xDD, 5))
 """Size of an array's header; 0 for others."""
 _COUNT: Final = head_table((0xDC, 0xDC, 48), (0xDD, 0xDD, 32))
@@ -266,8 +267,8 @@ def _in_order(octets: Octets, turns: Sequence[Any], to: Integers) -> Values:
 
 def _grown(octets: Octets, starts: Integers, heads: Octets, sizes: Integers) -> Integers:
     """Add to the sizes of values the lengths in their length fields."""
-    shifts = _LENGTH[heads]
-    if shifts.any():
+    if _HAS_LENGTH[heads].any():
+        shifts = _LENGTH[heads]
         lengths = numbers_at(octets, starts + 1, ">u8") >> shifts.view(np.uint64)
         sizes += np.where(shifts != 0, lengths.view(np.int64), 0)
     return sizes
@@ -278,11 +279,14 @@ def _lies_at(octets: Octets, places: Integers, before: bytes) -> Flags | None:
 
     Bytes after the first eight are compared only where those match, since the document is long enough there.
     """
+    words = np.ndarray((max(0, len(octets) - 7),), "<u8", octets, strides=(1,))
     fits: Flags | None = None
     for offset in range(0, len(before), 8):
         part = before[offset : offset + 8]
-        words = numbers_at(octets, (places if fits is None else places[fits]) + offset, ">u8")
-        same: Flags = (words >> np.uint64(64 - 8 * len(part))) == int.from_bytes(part, "big")
+        found: Any = words[(places if fits is None else places[fits]) + offset]
+        if len(part) < 8:
+            found &= np.uint64((1 << 8 * len(part)) - 1)
+        same: Flags = found == np.uint64(int.from_bytes(part, "little"))
         if fits is not None:
             fits[fits] = same
         elif not same.all():

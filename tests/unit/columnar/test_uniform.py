@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -366,3 +369,17 @@ def test_columns_treat_a_misfit_among_many_as_the_mode_says(mode: Mode) -> None:
         batch = columns.batch(stored)
         assert batch.num_rows == (299 if mode is Mode.DROPMALFORMED else 300)
     assert columns.batch(stored[:200]).column("_id").to_pylist() == list(range(200))
+
+
+def test_a_conversion_does_not_import_pandas(tmp_path: Path) -> None:
+    """Importing it takes longer than converting 100,000 documents."""
+    pytest.importorskip("pandas")
+    program = """if True:
+        import sys
+        import lowtide
+        with lowtide.open(sys.argv[1]) as store:
+            store["c"].insert_many([{"_id": n, "a": "x", "b": [1.5, None], "c": {"d": n % 2 == 0}} for n in range(999)])
+            assert store["c"].to_arrow().num_rows == 999
+        assert "pandas" not in sys.modules
+        """
+    subprocess.run([sys.executable, "-c", program, tmp_path / "store"], check=True)
