@@ -75,10 +75,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("--quick") and is_slow(collection_path) else None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Without Python's cyclic collector: what is collected here stays, and the collector would visit it all again."""
     is_quick = session.config.getoption("--quick")
-    import_from_its_share(session.config, leave_out=lambda path: is_quick and is_slow(path))
+    gc.disable()
+    try:
+        import_from_its_share(session.config, leave_out=lambda path: is_quick and is_slow(path))
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
