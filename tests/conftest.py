@@ -24,7 +24,7 @@ from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow
 from tests.support.spark_start import set_java_options
-from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
+from tests.support.workers import OneSession, import_from_its_share, in_order, let_spark_go_first, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
@@ -102,7 +102,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """As pytest does it, but a process of a test run tells the one above of a test that passed once, and not of its
     fixtures as well: most tests take less time than to tell that. Where times are asked for, all is told."""
     asked = item.config.option
-    if not hasattr(item.config, "workerinput") or asked.durations is not None or asked.xmlpath:
+    if not hasattr(item.config, "workerinput"):
+        return None
+    let_spark_go_first(item.nodeid)
+    if asked.durations is not None or asked.xmlpath:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -72,6 +74,21 @@ def needs_spark(nodeid: str) -> bool:
 def in_order(items: list[pytest.Item]) -> None:
     """What needs Spark comes first, since it takes the longest."""
     items.sort(key=lambda item: not needs_spark(item.nodeid))
+
+
+_LATER: Final = 5
+
+
+@functools.cache
+def _step_back() -> None:
+    os.nice(_LATER)
+
+
+def let_spark_go_first(nodeid: str) -> None:
+    """Give way to Spark's tests in a process that runs other ones: those take turns with one session, so that they end
+    last if they have to share the processors with all others."""
+    if not needs_spark(nodeid):
+        _step_back()
 
 
 def from_its_share(items: Sequence[str], number: int, count: int) -> list[str]:
