@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import OpenStore
 
 KEYS = 200
-ROUNDS = 100
+ROUNDS = 40
 
 
 @pytest.mark.parametrize("keys", [10, KEYS])

@@ -14,7 +14,7 @@ from tests.isolation.crowd import run_beside, run_together
 
 ACCOUNTS = [b"%02d" % number for number in range(10)]
 EACH = 100
-TRANSFERS = 40
+TRANSFERS = 25
 
 
 def open_bank(open_store: OpenStore, **options: object) -> lowtide.Store:

@@ -99,7 +99,7 @@ def test_the_benchmark_prints_tables_and_makes_a_report(tmp_path: Path) -> None:
 
 def test_one_section_runs_alone_and_keeps_its_data(tmp_path: Path) -> None:
     kept = tmp_path / "samples.json"
-    tiny = ("--updates", "4000", "--keys", "500", "--every", "1000", "--directory", on_disk(tmp_path))
+    tiny = ("--updates", "800", "--keys", "100", "--every", "200", "--directory", on_disk(tmp_path))
     output = run("-m", "bench.long_reader", *tiny, "--json", kept)
     for words in ("One idle reader", "Over time", "updates/s", "no reader", "throughput: at least 0.9x"):
         assert words in output
