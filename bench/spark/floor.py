@@ -84,7 +84,7 @@ def tell(found: dict[str, float]) -> None:
         print(f"{name:20} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)
 
 
-def measure(spark: SparkSession, files: Files, count: int, rounds: int, only: str | None) -> None:
+def measure(spark: SparkSession, files: Files, count: int, rounds: int, only: str | None = None) -> None:
     from bench.spark.floor_sources import FromMemory, StagedOnly
 
     spark.dataSource.register(FromMemory)
