@@ -1,6 +1,7 @@
 """Three to five random workers under a random schedule, by seed.
 
-``LOWTIDE_SCHEDULES=n`` tries n seeds; ``LOWTIDE_SCHEDULE=seed`` repeats one that failed, exactly, and shrinks it.
+Each run tries other seeds. ``LOWTIDE_SCHEDULES=n`` tries n of them; ``LOWTIDE_SCHEDULE=seed`` repeats one that failed,
+exactly, and shrinks it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,13 @@ import pytest
 from tests.schedules.exploring import attempt, explore_seeds, replay, shrink
 from tests.schedules.program import random_program
 from tests.schedules.running import Laboratory
+from tests.support.attack import SAMPLE
 from tests.support.choices import Seeded
 
 SEED = os.environ.get("LOWTIDE_SCHEDULE")
-COUNT = int(os.environ.get("LOWTIDE_SCHEDULES", "400"))
+COUNT = int(os.environ.get("LOWTIDE_SCHEDULES", "240"))
+FIRST = SAMPLE * 1000
+"""Each run tries other seeds."""
 _PARTS = 4
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +43,8 @@ def _parts() -> list[range]:
     """The seeds to try, in parts of equal size; or the one to repeat, if one is named."""
     if SEED is not None:
         return [range(int(SEED), int(SEED) + 1)]
-    return [range(part * COUNT // _PARTS, (part + 1) * COUNT // _PARTS) for part in range(_PARTS)]
+    bounds = [FIRST + part * COUNT // _PARTS for part in range(_PARTS + 1)]
+    return [range(first, end) for first, end in pairwise(bounds)]
 
 
 @pytest.mark.timeout(3600)
