@@ -1,6 +1,4 @@
-"""A cluster on one machine, whose executors have JVMs of their own: one with two cores, two in the full attack.
-
-A JVM takes as long to start as many tests. Tasks are processes of their own with one executor, too."""
+"""A cluster of two workers on one machine, each with an executor in its own JVM."""
 
 from __future__ import annotations
 
@@ -17,10 +15,8 @@ from tests.spark.archive_kills import check_ledger, executors_below, kill
 from tests.spark.processes import Program, Programs, Refused, programs_in, wait_until
 from tests.spark.programs.gates import new_gate, open_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, Model, Sum
-from tests.support.attack import FULL
 
 SIZE = 4000
-CLUSTER, EXECUTORS = ("local-cluster[2,1,1024]", 2) if FULL else ("local-cluster[1,2,1024]", 1)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +27,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def driver(programs: Programs) -> Iterator[Program]:
-    driver = programs.driver(CLUSTER)
+    driver = programs.driver("local-cluster[2,1,1024]")
     yield driver
     driver.ask("stop")
 
@@ -47,12 +43,12 @@ def gate(tmp_path: Path) -> Path:
     return new_gate(tmp_path / "read")
 
 
-def test_executors_read_one_commit_and_a_killed_task_is_read_again(
+def test_two_executors_read_one_commit_and_a_killed_task_is_read_again(
     driver: Program, owner: Program, gate: Path, tmp_path: Path
 ) -> None:
     options = {"path": str(tmp_path / "store"), "collection": COLLECTION, "partitions": "4", "batchSize": "200"}
     read = driver.tell("sum", **options, gates=str(gate.parent))
-    wait_until(lambda: len(processes_at(gate)) == 2, "two tasks in the middle of their parts")
+    wait_until(lambda: len(processes_at(gate)) == 2, "a task of each executor in the middle of its part")
     victim = min(processes_at(gate))
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: len(processes_at(gate)) == 3, "another try of the killed task")
@@ -62,7 +58,7 @@ def test_executors_read_one_commit_and_a_killed_task_is_read_again(
     assert found == Model(SIZE).at(found.step)
     wait_until(lambda: victim not in owner.ask("readers"), "an end of the killed process's place among the readers")
     executors = driver.ask("executors", **options)
-    assert len(executors) == EXECUTORS
+    assert len(executors) == 2
     assert all(each.startswith(str(tmp_path.parent)) for each in executors), "Spark's own directory is left alone"
 
 
@@ -70,7 +66,7 @@ def test_a_killed_task_of_a_write_leaves_nothing_behind(driver: Program, program
     path, gate = tmp_path / "store", new_gate(tmp_path / "write")
     owner = programs.owner(path)
     written = driver.tell("write", rows=500, path=str(path), collection="written", gates=str(tmp_path))
-    wait_until(lambda: len(processes_at(gate)) == 2, "two tasks in the middle of their files")
+    wait_until(lambda: len(processes_at(gate)) == 2, "a task of each executor in the middle of its file")
     victim = min(processes_at(gate))
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: len(processes_at(gate)) == 3, "another try of the killed task")
@@ -83,18 +79,14 @@ def test_a_killed_task_of_a_write_leaves_nothing_behind(driver: Program, program
     assert list((path / "staging").iterdir()) == []
 
 
-if FULL:  # in every run the archiver loses its tasks, its owner and its driver: test_killed_drivers
-
-    def test_an_archive_is_whole_though_an_executor_is_killed(
-        driver: Program, programs: Programs, tmp_path: Path
-    ) -> None:
-        store, archive = tmp_path / "store", tmp_path / "archive"
-        owner = programs.owner(store)
-        owner.ask("advance", size=SIZE, steps=300)
-        run = driver.tell("archive", store=str(store), archive=str(archive))
-        wait_until(lambda: driver.answered(run) or any(archive.glob("collections/*/*.parquet")), "a file of a task")
-        kill(executors_below(driver.also[0])[0])
-        with contextlib.suppress(Refused):
-            driver.answer(run)
-        driver.ask("archive", store=str(store), archive=str(archive))
-        check_ledger(archive, SIZE, owner.last_step)
+def test_an_archive_is_whole_though_an_executor_is_killed(driver: Program, programs: Programs, tmp_path: Path) -> None:
+    store, archive = tmp_path / "store", tmp_path / "archive"
+    owner = programs.owner(store)
+    owner.ask("advance", size=SIZE, steps=300)
+    run = driver.tell("archive", store=str(store), archive=str(archive))
+    wait_until(lambda: driver.answered(run) or any(archive.glob("collections/*/*.parquet")), "a file of a task")
+    kill(executors_below(driver.also[0])[0])
+    with contextlib.suppress(Refused):
+        driver.answer(run)
+    driver.ask("archive", store=str(store), archive=str(archive))
+    check_ledger(archive, SIZE, owner.last_step)
