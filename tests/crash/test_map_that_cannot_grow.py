@@ -22,7 +22,7 @@ with store.transaction() as tx:
     for number in range(10_000):
         tx.keyspace("k").put(b"%05d" % number, b"v" * 200)
 rows.put(b"b", b"1")  # into a segment of the log that has room for what follows
-list(rows.scan())  # has the memory for the scan below
+list(rows.scan())  # leaves memory for what follows
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 19), resource.RLIM_INFINITY))
 for _ in range(2):
@@ -31,7 +31,7 @@ for _ in range(2):
         tell("checkpoint", "no error")
     except lowtide.Error as error:
         tell("checkpoint", type(error).__name__)
-tell("read", rows.get(b"a").decode(), len(list(rows.scan())))
+tell("read", rows.get(b"a").decode(), len(list(rows.scan(stop=b"00100"))))
 rows.put(b"b", b"2")
 tell("written", rows.get(b"b").decode(), store.stats().checkpoint_failures)
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -50,7 +50,7 @@ def test_a_map_that_cannot_grow_fails_the_checkpoint_with_an_error_of_ours_and_t
     checkpoint, again, read, written, checkpointed = told
     assert checkpoint[1] != "no error"
     assert again[1] != "no error"
-    assert read == ["read", "1", 10_002]
+    assert read == ["read", "1", 100]
     assert written == ["written", "2", 2]
     assert checkpointed == ["checkpointed", True, 10_002]
 
