@@ -268,8 +268,7 @@ class OwnedStore:
 
     def _released(self, ts: int) -> None:
         if not self.engine.closed:
-            oldest = min(self.registry.timestamps(), default=ts) >= ts
-            self.collector.released(ts, self.registry.published, oldest)
+            self.collector.released(ts, self.registry.published, min(self.registry.timestamps(), default=ts) >= ts)
 
     def _after_commit(self) -> None:
         """Start background work that is due. Called under the commit lock, after each group."""
@@ -281,6 +280,7 @@ class OwnedStore:
             self._pace.look()
 
     def _maintain(self) -> None:
+        self._pace.look_again()
         self.log.prepare_spare()
         if self._pace.checkpoint_due and self.checkpointer.may_try() and self.failure is None:
             self.base.clear_dead_readers()

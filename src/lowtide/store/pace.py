@@ -18,7 +18,15 @@ _LARGEST_STEP: Final = 1 << 16
 
 
 class Pace:
-    """Tells a commit when to check for background work. Written under the commit lock."""
+    """Tells a commit when to check for background work.
+
+    If something is due, a commit wakes the background, which calls ``look_again`` before it does the work. So one
+    commit during the work looks again, and if something is still due, the background runs once more. All other commits
+    go on without a look, however long the work takes.
+
+    Who writes: ``look`` under the commit lock; ``look_again`` in the background, without it. If a look overwrites what
+    ``look_again`` has written, the next one comes after ``_LARGEST_STEP`` at the latest.
+    """
 
     def __init__(
         self,
@@ -44,9 +52,14 @@ class Pace:
         to_checkpoint = self._checkpointer.due_at - log.appended
         to_versions = (self._most_versions - self._versions.active.versions) * _LEAST_LOGGED
         nearest = min(to_spare + 1, to_checkpoint, to_versions)
+        # Before the background is woken, so that its ``look_again`` comes later.
+        self.look_at = log.appended + (min(nearest, _LARGEST_STEP) if nearest > 0 else _LARGEST_STEP)
         if nearest <= 0:
             self._wake()
-        self.look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
+
+    def look_again(self) -> None:
+        """Have the next commit check for background work. Called by the background, before its work."""
+        self.look_at = 0
 
     @property
     def checkpoint_due(self) -> bool:
