@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ class Background:
         self.versions = SimpleNamespace(active=SimpleNamespace(versions=0))
         self.checkpointer = SimpleNamespace(due_at=1_000)
         self._woken = 0
+        self.during_wake: Callable[[], None] = lambda: None
         options: Any = SimpleNamespace(checkpoint_versions=1_000)
         log: Any = self.log
         versions: Any = self.versions
@@ -24,6 +26,7 @@ class Background:
 
     def wake(self) -> None:
         self._woken += 1
+        self.during_wake()
 
     def woken(self) -> int:
         return self._woken
@@ -67,3 +70,10 @@ def test_a_commit_looks_again_after_the_background_has_begun() -> None:
     assert not background.commit(100)
     assert background.commit(700)
     assert background.woken() == 3
+
+
+def test_a_background_that_begins_at_once_is_not_overwritten() -> None:
+    background = Background()
+    background.during_wake = background.pace.look_again
+    background.commit(1_000)
+    assert background.commit(1)
