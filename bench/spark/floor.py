@@ -1,9 +1,10 @@
 """``python -m bench.spark.floor``: the floor of Spark jobs, from a Python source that does next to nothing.
 
 A read by an index cannot be faster than one whose task returns its rows from memory, without a plan, a pin or a store.
-It has one task, as the read by an index has. A write cannot be faster than one whose tasks encode and stage their rows,
-with no load afterwards. Both are compared with Lowtide, and with the references: the full scan, and Spark's write to
-Parquet.
+It has one task, as the read by an index has. A source that keeps its rows in LMDB must also look them up. The look-ups
+are measured alone: the task knows the keys, and the rows that it returns are in memory. A write cannot be faster than
+one whose tasks encode and stage their rows, with no load afterwards. Both are compared with Lowtide, and with the
+references: the full scan, and Spark's write to Parquet.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ _WARM = 2
 """Number of warm-up turns."""
 
 
+def rows_of(files: Files, kept: bool) -> Path:
+    """An LMDB file with only the rows. A process cannot map one twice, so the kept map has a file of its own."""
+    return files.place / ("kept_rows" if kept else "rows")
+
+
 def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
     """The reads, the full scan first."""
     sources = Sources(spark, files)
@@ -38,9 +44,15 @@ def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
         reader = spark.read.format("from_memory").option("documents", count).option("partitions", 1)
         return reader.schema(SCHEMA).load()
 
+    def looked_up(kept: bool) -> DataFrame:
+        reader = spark.read.format("looked_up").option("documents", count).option("kept", kept)
+        return reader.option("path", str(rows_of(files, kept))).schema(SCHEMA).load()
+
     return {
         "full scan": lambda: to_nowhere(sources.lowtide()),
         "1 % by an index": lambda: to_nowhere(sources.lowtide(CACHE_OFF | SOME)),
+        "1 % looked up in a new map": lambda: to_nowhere(looked_up(False)),
+        "1 % looked up in a kept map": lambda: to_nowhere(looked_up(True)),
         "1 % from memory": lambda: to_nowhere(from_memory()),
         "no rows at all": lambda: to_nowhere(sources.lowtide(CACHE_OFF | NONE)),
     }
@@ -81,15 +93,18 @@ def tell(found: dict[str, float]) -> None:
     """Print a line for each, relative to the first."""
     first = next(iter(found.values()))
     for name, seconds in found.items():
-        print(f"{name:20} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)
+        print(f"{name:28} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)
 
 
 def measure(spark: SparkSession, files: Files, count: int, rounds: int, only: str | None = None) -> None:
-    from bench.spark.floor_sources import FromMemory, StagedOnly
+    from bench.spark.floor_sources import FromMemory, LookedUp, StagedOnly, build_rows
 
     spark.dataSource.register(FromMemory)
+    spark.dataSource.register(LookedUp)
     spark.dataSource.register(StagedOnly)
     if only != "writes":
+        for kept in (False, True):
+            build_rows(str(rows_of(files, kept)), count)
         tell(turns(reads(spark, files, count), rounds))
     if only == "reads":
         return
